@@ -1,0 +1,1 @@
+"""netdyno: puts a PyTorch model on the dyno."""

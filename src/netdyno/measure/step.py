@@ -1,0 +1,102 @@
+"""One training step, phase by phase, and a turn of several."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from netdyno.measure.stopwatch import Stopwatch, others_waiting
+from netdyno.records.measured import Turn
+from netdyno.targets.subject import Subject
+
+PHASES = ("data", "collate", "copy", "forward", "loss", "backward", "optimizer", "log", "rest")
+
+
+class Stepper:
+    """Steps a subject. Holds its batches and its stopwatch; `take` is one turn.
+
+    The losses of a turn are read after the clock has stopped, so that reading them costs the step nothing.
+    """
+
+    def __init__(self, subject: Subject, stopwatch: Stopwatch) -> None:
+        self.subject = subject
+        self.stopwatch = stopwatch
+        self.batches = subject.feed.epochs(nested=stopwatch.nested)
+
+    def take(self, steps: int) -> Turn:
+        """`steps` training steps and where their time went. Raises what the user's code raises."""
+        watch = self.stopwatch
+        watch.clear()
+        losses: list[torch.Tensor] = []
+        with contextlib.ExitStack() as switches:
+            for switch in self.subject.around_turn:
+                switches.enter_context(switch())
+            before = others_waiting()
+            watch.start("data")
+            for _ in range(steps):
+                losses.append(self._step(watch))
+                watch.phase("data")
+            watch.stop()
+            waited = others_waiting() - before
+        return Turn(
+            steps=steps,
+            time=watch.total(),
+            phases=watch.phases(),
+            losses=tuple(float(loss) for loss in losses),
+            others_waiting=waited,
+        )
+
+    def _step(self, watch: Stopwatch) -> torch.Tensor:
+        subject = self.subject
+        batch = next(self.batches)
+        if subject.place:
+            watch.phase("copy")
+            batch = subject.placed(batch)
+        watch.phase("forward")
+        loss = forward_loss(subject, batch, watch)
+        watch.phase("backward")
+        scaler = subject.scaler
+        if scaler is None:
+            loss.backward()
+            watch.phase("optimizer")
+            subject.optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            watch.phase("optimizer")
+            scaler.step(subject.optimizer)
+            scaler.update()
+        subject.optimizer.zero_grad(set_to_none=subject.set_to_none)
+        if subject.log is not None:
+            watch.phase("log")
+            subject.log(subject.model, float(loss.detach()))
+        return loss.detach()
+
+    def close(self) -> None:
+        """Ends loader workers."""
+        self.batches.close()  # type: ignore[attr-defined]
+
+
+def forward_loss(subject: Subject, batch: Any, watch: Stopwatch | None = None) -> torch.Tensor:
+    """The training loss of one placed batch, under the subject's forward contexts."""
+    with contextlib.ExitStack() as contexts:
+        for context in subject.around_forward:
+            contexts.enter_context(context())
+        output = subject.forward(subject.callee, batch)  # type: ignore[arg-type]
+        if watch is not None:
+            watch.phase("loss")
+        return subject.loss(output, batch)
+
+
+@contextlib.contextmanager
+def evaluating(subject: Subject) -> Iterator[None]:
+    """Evaluation mode without gradients; the training mode comes back however the inside ends."""
+    was = subject.model.training
+    subject.model.eval()
+    try:
+        with contextlib.ExitStack() as contexts:
+            for context in (*subject.around_turn, *subject.around_eval, *subject.around_forward):
+                contexts.enter_context(context())
+            yield
+    finally:
+        subject.model.train(was)

@@ -1,0 +1,207 @@
+"""Reads the clocks: every phase of a step, told apart into running, waiting for a core, and blocked."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+
+from netdyno.records.measured import Split
+
+
+class Reading(NamedTuple):
+    """Three clocks of the calling thread, in nanoseconds: wall, on a core, waiting for a core."""
+
+    wall: int
+    running: int
+    waiting: int
+
+
+Clock = Callable[[], Reading]
+
+
+def thread_clock() -> Clock:
+    """A clock for the calling thread.
+
+    Waiting comes from the kernel's run delay (`/proc/thread-self/schedstat`, second field); where there is
+    no such file, waiting reads 0 and counts as blocked. Running comes from CLOCK_THREAD_CPUTIME_ID, because the
+    file's own run time is only brought up to date at scheduler ticks. One reading costs about 2 µs.
+    """
+    try:
+        handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        os.pread(handle, 64, 0).split()[1]
+    except (OSError, IndexError):
+        return lambda: Reading(time.perf_counter_ns(), time.thread_time_ns(), 0)
+    wall, running, pread = time.perf_counter_ns, time.thread_time_ns, os.pread
+
+    def read() -> Reading:
+        return Reading(wall(), running(), int(pread(handle, 64, 0).split()[1]))
+
+    return read
+
+
+def others_waiting() -> float:
+    """Run delay so far, in seconds, of all threads of this process and of its children but the calling one."""
+    own = os.getpid()
+    me = f"/proc/{own}/task/{_tid()}"
+    total = 0
+    for process in (own, *_children(own)):
+        with contextlib.suppress(OSError):
+            for task in os.scandir(f"/proc/{process}/task"):
+                if task.path != me:
+                    with contextlib.suppress(OSError, IndexError), open(f"{task.path}/schedstat", "rb") as file:
+                        total += int(file.read().split()[1])
+    return total / 1e9
+
+
+def _tid() -> int:
+    import threading
+
+    return threading.get_native_id()
+
+
+def _children(process: int) -> list[int]:
+    try:
+        with open(f"/proc/{process}/task/{process}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+
+
+class Stopwatch:
+    """Adds up exclusive phases. At any moment exactly one phase is on; switching costs one reading.
+
+    >>> ticks = iter(Reading(t, t, 0) for t in (0, 1_000_000_000, 3_000_000_000))
+    >>> watch = Stopwatch(lambda: next(ticks))
+    >>> watch.start("data"); watch.phase("forward"); watch.stop()
+    >>> watch.phases()["forward"].running
+    2.0
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or thread_clock()
+        self._totals: dict[str, list[int]] = {}
+        self._current: str | None = None
+        self._since = Reading(0, 0, 0)
+
+    def start(self, name: str) -> None:
+        """Begin with phase `name`; what went before is not counted."""
+        self._current = name
+        self._since = self.clock()
+
+    def phase(self, name: str) -> None:
+        """End the phase that is on and begin `name`."""
+        now = self.clock()
+        self._add(now)
+        self._current = name
+        self._since = now
+
+    def stop(self) -> None:
+        """End the phase that is on."""
+        self._add(self.clock())
+        self._current = None
+
+    @contextlib.contextmanager
+    def nested(self, name: str) -> Iterator[None]:
+        """Count the inside as `name` and take it away from the phase around it.
+
+        Does nothing while the stopwatch is stopped.
+        """
+        outer = self._current
+        if outer is None:
+            yield
+            return
+        self.phase(name)
+        try:
+            yield
+        finally:
+            self.phase(outer)
+
+    def phases(self) -> dict[str, Split]:
+        """Seconds per phase since the last `clear`."""
+        return {
+            name: Split(running=running / 1e9, waiting=waiting / 1e9, blocked=blocked / 1e9)
+            for name, (running, waiting, blocked) in self._totals.items()
+        }
+
+    def total(self) -> Split:
+        """All phases together, in seconds."""
+        whole = Split()
+        for split in self.phases().values():
+            whole = whole + split
+        return whole
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self._totals.clear()
+
+    def _add(self, now: Reading) -> None:
+        if self._current is None:
+            return
+        before = self._since
+        wall = now.wall - before.wall
+        waiting = now.waiting - before.waiting
+        # The three clocks are not read at one instant: never let the parts exceed the whole.
+        running = min(now.running - before.running, wall)
+        waiting = min(waiting, wall - running)
+        totals = self._totals.get(self._current)
+        if totals is None:
+            totals = self._totals[self._current] = [0, 0, 0]
+        totals[0] += running
+        totals[1] += waiting
+        totals[2] += wall - running - waiting
+
+
+class DeviceStopwatch(Stopwatch):
+    """The same for a CUDA device: phases are told apart by device events, read without stalling a step.
+
+    Host phases keep their split; `device_phases` holds the device's seconds per phase once `settle` was called.
+    """
+
+    def __init__(self, device: torch.device, clock: Clock | None = None) -> None:
+        super().__init__(clock)
+        self.device = device
+        self._marks: list[tuple[str, torch.cuda.Event]] = []
+        self._device: dict[str, float] = {}
+
+    def _mark(self, name: str) -> None:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self.device))
+        self._marks.append((name, event))
+
+    def start(self, name: str) -> None:
+        super().start(name)
+        self._mark(name)
+
+    def phase(self, name: str) -> None:
+        super().phase(name)
+        self._mark(name)
+
+    def stop(self) -> None:
+        """Wait for the device, then end the phase that is on: a turn's time includes all its device work."""
+        self._mark("")
+        torch.cuda.synchronize(self.device)
+        super().stop()
+        self.settle()
+
+    def settle(self) -> None:
+        """Turn events into seconds; the device must be idle."""
+        for (name, event), (_, following) in zip(self._marks, self._marks[1:], strict=False):
+            if name:
+                self._device[name] = self._device.get(name, 0.0) + event.elapsed_time(following) / 1e3
+        self._marks.clear()
+
+    def device_phases(self) -> dict[str, float]:
+        """Device seconds per phase."""
+        return dict(self._device)
+
+    def clear(self) -> None:
+        super().clear()
+        self._device.clear()
+
+
+def stopwatch_for(device: torch.device) -> Stopwatch:
+    """The stopwatch that fits a device."""
+    return DeviceStopwatch(device) if device.type == "cuda" else Stopwatch()
