@@ -1,1 +1,1 @@
-""""""
+"""Paired runs, parity and quality: how a change is tried."""
