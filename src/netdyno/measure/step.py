@@ -50,9 +50,9 @@ class Stepper:
     def _step(self, watch: Stopwatch) -> torch.Tensor:
         subject = self.subject
         batch = next(self.batches)
-        if subject.place:
+        if subject.place or subject.augment:
             watch.phase("copy")
-            batch = subject.placed(batch)
+            batch = subject.fed(batch)
         watch.phase("forward")
         loss = forward_loss(subject, batch, watch)
         watch.phase("backward")

@@ -31,6 +31,7 @@ class Subject:
     loss: Callable[[Any, Batch], Tensor]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     place: tuple[Placement, ...] = ()
+    augment: tuple[Placement, ...] = ()  # random transforms of placed batches, in training only
     around_turn: tuple[Around, ...] = ()
     around_forward: tuple[Around, ...] = ()
     around_eval: tuple[Around, ...] = (torch.no_grad,)
@@ -45,9 +46,16 @@ class Subject:
         return self.called if self.called is not None else self.model
 
     def placed(self, batch: Batch) -> Batch:
-        """The batch as the model receives it."""
+        """The batch as the model receives it in evaluation."""
         for move in self.place:
             batch = move(batch)
+        return batch
+
+    def fed(self, batch: Batch) -> Batch:
+        """The batch as the model receives it in training: placed, then transformed at random."""
+        batch = self.placed(batch)
+        for transform in self.augment:
+            batch = transform(batch)
         return batch
 
     def with_place(self, *moves: Placement) -> "Subject":
