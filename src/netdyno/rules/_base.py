@@ -1,0 +1,173 @@
+"""The room's own machinery: what a rule is, how all of them run, and in which order their findings are told."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from netdyno import plugins
+from netdyno.records.diagnosis import Finding, Outcome
+from netdyno.records.environment import Ceilings, Environment
+from netdyno.records.evidence import AnyEvidence
+from netdyno.records.record import Baseline
+
+# A finding this sure is called found; below it, it is a suspicion that an experiment has to settle.
+SURE = 0.7
+
+Check = Callable[..., Finding | None]
+Facts = Mapping[type, Any]
+
+
+class Need(NamedTuple):
+    """One parameter of a rule: the record it stands for, and whether the rule can do without it."""
+
+    name: str
+    kind: type
+    optional: bool
+
+
+class Rule(NamedTuple):
+    """A rule found in the room: its id is its file's name, its needs are its signature."""
+
+    id: str
+    check: Check
+    needs: tuple[Need, ...]
+    suggests: tuple[str, ...]
+
+
+def rule(*, suggests: tuple[str, ...]) -> Callable[[Check], Check]:
+    """Marks the function of a rule's file. `suggests` are ids of interventions that may cure the finding.
+
+    What the rule needs is its signature: each parameter is annotated with a kind of evidence, or with
+    Environment, Ceilings or Baseline. `X | None` is used when it is there; a missing `X` skips the rule, aloud.
+    """
+
+    def mark(check: Check) -> Check:
+        check.suggests = suggests  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+def needs_of(check: Check) -> tuple[Need, ...]:
+    """What a rule's signature asks for."""
+    hints = typing.get_type_hints(check)
+    return tuple(_need(name, hints[name]) for name in inspect.signature(check).parameters)
+
+
+def _need(name: str, hint: Any) -> Need:
+    if not isinstance(hint, types.UnionType):
+        return Need(name, hint, optional=False)
+    (kind,) = (part for part in typing.get_args(hint) if part is not type(None))
+    return Need(name, kind, optional=True)
+
+
+def rules() -> tuple[Rule | plugins.Broken, ...]:
+    """All rules of the room and of other packages, in order of their ids."""
+    return tuple(_from(name, module) for name, module in plugins.modules("rules"))
+
+
+def _from(name: str, module: types.ModuleType | plugins.Broken) -> Rule | plugins.Broken:
+    if isinstance(module, plugins.Broken):
+        return module
+    check = getattr(module, name.replace("-", "_"), None)
+    if check is None or not hasattr(check, "suggests"):
+        return plugins.Broken(name, f"its file declares no function `{name.replace('-', '_')}` marked with @rule")
+    return Rule(name, check, needs_of(check), check.suggests)
+
+
+def diagnose(
+    evidence: Iterable[AnyEvidence],
+    environment: Environment | None = None,
+    ceilings: Ceilings | None = None,
+    baseline: Baseline | None = None,
+) -> tuple[Outcome, ...]:
+    """What every rule concludes, silence included: findings first, root causes before what they explain."""
+    facts = facts_from(evidence, environment, ceilings, baseline)
+    return in_order(judged(each, facts) for each in rules())
+
+
+def facts_from(
+    evidence: Iterable[AnyEvidence],
+    environment: Environment | None = None,
+    ceilings: Ceilings | None = None,
+    baseline: Baseline | None = None,
+) -> Facts:
+    """What is known, by its type. The last evidence of a kind wins."""
+    known: dict[type, Any] = {type(item): item for item in evidence}
+    known |= {type(item): item for item in (environment, ceilings, baseline) if item is not None}
+    return known
+
+
+def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
+    """What became of one rule."""
+    if isinstance(each, plugins.Broken):
+        return Outcome(rule=each.id, state="failed", reason=f"it cannot be imported: {each.says}")
+    missing = [need.kind.__name__ for need in each.needs if not need.optional and need.kind not in facts]
+    if missing:
+        return Outcome(rule=each.id, state="skipped", reason=f"no {' and no '.join(missing)} was collected")
+    try:
+        finding = each.check(**{need.name: facts.get(need.kind) for need in each.needs})
+    except Exception as error:
+        return Outcome(rule=each.id, state="failed", reason=f"{type(error).__name__}: {error}")
+    if finding is None:
+        return Outcome(rule=each.id, state="clear")
+    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests)
+    return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
+
+
+def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Outcomes as a reader wants them: findings, then suspicions, then failed, skipped and clear rules.
+
+    Findings that no other finding explains come first, the largest recoverable saving in front. What a
+    finding explains follows it at once, and `explains` then names only what was really found.
+    """
+    everything = sorted(outcomes, key=lambda outcome: outcome.rule)
+    told = [outcome for outcome in everything if outcome.finding is not None]
+    silent = [outcome for outcome in everything if outcome.finding is None]
+    order = {"failed": 0, "skipped": 1, "clear": 2}
+    silent.sort(key=lambda outcome: order[outcome.state])
+    return (*_folded(told), *silent)
+
+
+def _folded(told: list[Outcome]) -> list[Outcome]:
+    ranked = sorted(told, key=_rank)
+    left = {outcome.rule: outcome for outcome in ranked}
+    explained = {name for outcome in ranked for name in _explains(outcome) if name != outcome.rule}
+    ordered: list[Outcome] = []
+
+    def tell(outcome: Outcome) -> None:
+        if left.pop(outcome.rule, None) is None:
+            return
+        here = len(ordered)
+        ordered.append(outcome)
+        below = [left[name] for name in _explains(outcome) if name in left]
+        for each in sorted(below, key=_rank):
+            tell(each)
+        told_below = tuple(each.rule for each in ordered[here + 1 :])
+        ordered[here] = _explaining(outcome, told_below)
+
+    # Two findings that explain each other have no root between them: the second pass takes the larger one.
+    for outcome in (*(each for each in ranked if each.rule not in explained), *ranked):
+        tell(outcome)
+    return ordered
+
+
+def _rank(outcome: Outcome) -> tuple[bool, float, float, str]:
+    finding = outcome.finding
+    assert finding is not None
+    return (outcome.state != "found", -finding.saves.high, -finding.saves.low, outcome.rule)
+
+
+def _explains(outcome: Outcome) -> tuple[str, ...]:
+    assert outcome.finding is not None
+    # A suspicion explains nothing: what is proven does not go below what is guessed.
+    return outcome.finding.explains if outcome.state == "found" else ()
+
+
+def _explaining(outcome: Outcome, names: tuple[str, ...]) -> Outcome:
+    assert outcome.finding is not None
+    return msgspec.structs.replace(outcome, finding=msgspec.structs.replace(outcome.finding, explains=names))

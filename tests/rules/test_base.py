@@ -1,0 +1,136 @@
+"""How rules run, and in which order findings are told."""
+
+from types import ModuleType
+
+import pytest
+
+from netdyno.plugins import Broken
+from netdyno.records.diagnosis import Finding, Outcome, Saving
+from netdyno.records.evidence import LoaderProfile, StepTimeline
+from netdyno.records.measured import Split
+from netdyno.rules import _base
+from netdyno.rules._base import diagnose, in_order, judged, needs_of, rule
+
+
+def finding(saves=0.1, **fields):
+    fields = {"layer": "data", "because": {"x": 1.0}, "fix": "", "says": ""} | fields
+    return Finding(saves=Saving(low=0.0, high=saves), **fields)
+
+
+def found(name, saves, *explains, state="found"):
+    return Outcome(rule=name, state=state, finding=finding(saves, id=name, explains=explains))
+
+
+def a_rule(check):
+    module = ModuleType(check.__name__)
+    setattr(module, check.__name__, rule(suggests=("threads",))(check))
+    return _base._from(check.__name__, module)
+
+
+def timeline(**phases):
+    whole = Split()
+    for split in phases.values():
+        whole = whole + split
+    return StepTimeline(steps=10, step=whole, phases=phases)
+
+
+def names(outcomes):
+    return [outcome.rule for outcome in outcomes]
+
+
+def test_needs_are_the_signature():
+    def both(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None: ...
+
+    assert needs_of(both) == (("timeline", StepTimeline, False), ("loader", LoaderProfile, True))
+
+
+def test_optional_evidence_that_is_missing_arrives_as_none():
+    def lone(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None:
+        return finding(says=f"{loader}")
+
+    outcome = judged(a_rule(lone), {StepTimeline: timeline()})
+    assert outcome.finding.says == "None"
+
+
+def test_a_finding_carries_the_name_and_the_suggestions_of_its_rule():
+    def sick(timeline: StepTimeline) -> Finding | None:
+        return finding()
+
+    outcome = judged(a_rule(sick), {StepTimeline: timeline()})
+    assert (outcome.finding.id, outcome.finding.suggests) == ("sick", ("threads",))
+
+
+def test_a_doubtful_finding_is_a_suspicion():
+    def unsure(timeline: StepTimeline) -> Finding | None:
+        return finding(confidence=0.5)
+
+    assert judged(a_rule(unsure), {StepTimeline: timeline()}).state == "suspected"
+
+
+def test_a_rule_that_raises_fails_with_its_error_and_does_not_end_the_run():
+    def broken(timeline: StepTimeline) -> Finding | None:
+        raise ZeroDivisionError("no steps")
+
+    outcome = judged(a_rule(broken), {StepTimeline: timeline()})
+    assert (outcome.state, outcome.reason) == ("failed", "ZeroDivisionError: no steps")
+
+
+def test_a_rule_that_cannot_be_imported_fails_aloud():
+    outcome = judged(Broken("lost", "ImportError: gone"), {})
+    assert outcome.state == "failed"
+    assert "gone" in outcome.reason
+
+
+def test_a_file_without_its_rule_is_called_broken():
+    assert isinstance(_base._from("empty", ModuleType("empty")), Broken)
+
+
+def test_every_rule_has_an_outcome_even_without_evidence():
+    outcomes = diagnose(())
+    assert {outcome.rule for outcome in outcomes} == {each.id for each in _base.rules()}
+    assert {outcome.state for outcome in outcomes} == {"skipped"}
+
+
+def test_the_largest_recoverable_saving_comes_first():
+    assert names(in_order([found("a", 0.1), found("b", 0.4), found("c", 0.2)])) == ["b", "c", "a"]
+
+
+def test_silence_follows_findings_and_suspicions():
+    silent = [Outcome(rule=state, state=state, reason="x") for state in ("clear", "skipped", "failed")]
+    told = [found("guess", 0.9, state="suspected"), found("sure", 0.1)]
+    assert names(in_order([*silent, *told])) == ["sure", "guess", "failed", "skipped", "clear"]
+
+
+def test_what_a_finding_explains_follows_it_at_once():
+    outcomes = in_order([found("cause", 0.3, "effect", "absent"), found("other", 0.5), found("effect", 0.9)])
+    assert names(outcomes) == ["other", "cause", "effect"]
+    assert outcomes[1].finding.explains == ("effect",)
+
+
+def test_a_chain_of_causes_is_told_from_its_root():
+    outcomes = in_order([found("c", 0.9), found("b", 0.5, "c"), found("a", 0.1, "b")])
+    assert names(outcomes) == ["a", "b", "c"]
+    assert outcomes[0].finding.explains == ("b", "c")
+
+
+def test_findings_that_explain_each_other_are_both_told():
+    assert names(in_order([found("a", 0.1, "b"), found("b", 0.5, "a")])) == ["b", "a"]
+
+
+def test_a_suspicion_does_not_fold_a_finding_away():
+    outcomes = in_order([found("guess", 0.9, "fact", state="suspected"), found("fact", 0.2)])
+    assert names(outcomes) == ["fact", "guess"]
+    assert outcomes[1].finding.explains == ()
+
+
+def test_an_unknown_evidence_order_does_not_matter_and_the_last_of_a_kind_wins():
+    busy = timeline(data=Split(running=0.9), forward=Split(running=0.1))
+    calm = timeline(data=Split(running=0.001), forward=Split(running=0.1))
+    states = {outcome.rule: outcome.state for outcome in diagnose((busy, calm))}
+    assert states["input-bound"] == "clear"
+
+
+@pytest.mark.parametrize("kind", ["blocked", "running"])
+def test_diagnosis_is_the_same_each_time(kind):
+    evidence = (timeline(data=Split(**{kind: 0.5}), forward=Split(running=0.5)),)
+    assert diagnose(evidence) == diagnose(evidence)
