@@ -1,0 +1,407 @@
+"""The walk of one run, as a list of steps: read this first.
+
+Each step takes the record of what is known, adds its own part, and the record is saved before the next begins.
+A later step reads what earlier ones wrote and never changes it.
+"""
+
+import hashlib
+import random
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from netdyno import __version__, arms
+from netdyno.errors import ArmError, ComparisonError, NetdynoError
+from netdyno.interventions._base import Facts, applied, facts_from, read
+from netdyno.measure.baselines import baselines
+from netdyno.measure.ceilings import ceilings
+from netdyno.measure.environment import describe as describe_environment
+from netdyno.measure.smoke import smoke
+from netdyno.probes import _base as probes
+from netdyno.progress import Event, Listener, silent
+from netdyno.records.diagnosis import Outcome
+from netdyno.records.environment import Ceilings
+from netdyno.records.evidence import AnyEvidence, StepTimeline
+from netdyno.records.record import Failure, Plan, Proposal, Record, Target
+from netdyno.records.trial import Change
+from netdyno.rules import _base as rules
+from netdyno.stats.sequential import campaign_error
+from netdyno.stats.spread import robust_noise
+from netdyno.store import Store
+from netdyno.targets import workload as workloads
+from netdyno.trials.attempt import noise_of, try_change
+from netdyno.trials.choose import best_setting, next_choice, proposals
+from netdyno.trials.ladder import climb
+from netdyno.trials.lab import Lab
+from netdyno.verdicts import attribute as attribution
+from netdyno.verdicts import compare, guards, predictions
+from netdyno.verdicts.judge import judge
+
+# Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
+BASELINE, GATHER, WALK = 0.10, 0.10, 0.65
+PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
+
+
+@dataclass(kw_only=True)
+class Campaign:
+    """What is live during a run: never stored."""
+
+    lab: Lab
+    store: Store
+    listener: Listener
+    clock: Callable[[], float]
+    began: float
+    facts: Facts = field(default_factory=dict)
+
+    def left(self, share: float = 1.0) -> float:
+        """Seconds until `share` of the budget is spent."""
+        return self.lab.plan.budget_s * share - (self.clock() - self.began)
+
+    def says(self, doing: str) -> None:
+        """Tell whoever listens; the total is the budget."""
+        self.listener(Event(doing, self.clock() - self.began, self.lab.plan.budget_s))
+
+
+Step = Callable[[Campaign, Record], Record]
+
+
+def tune(
+    reference: str,
+    plan: Plan,
+    *,
+    store: Store,
+    listener: Listener = silent,
+    resume: Record | None = None,
+    command: str = "",
+) -> Record:
+    """The main job: measure, diagnose, try, prove, attribute. Raises NetdynoError for what the user can put right."""
+    steps = (describe, check, baseline_step, gather, diagnose_step, walk, attribute, close)
+    return _run(steps, reference, plan, store=store, listener=listener, resume=resume, command=command)
+
+
+def baseline(
+    reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = ""
+) -> Record:
+    """The four baselines and nothing else."""
+    return _run((describe, check, baseline_step, close), reference, plan, store=store, listener=listener, command=command)
+
+
+def diagnose(
+    reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = ""
+) -> Record:
+    """Baselines, evidence and findings, without trying anything."""
+    steps = (describe, check, baseline_step, gather, diagnose_step, close)
+    return _run(steps, reference, plan, store=store, listener=listener, command=command)
+
+
+def _run(
+    steps: tuple[Step, ...],
+    reference: str,
+    plan: Plan,
+    *,
+    store: Store,
+    listener: Listener,
+    command: str,
+    resume: Record | None = None,
+) -> Record:
+    clock = time.monotonic
+    campaign, record = _begin(reference, plan, store=store, listener=listener, resume=resume, command=command)
+    spent = record.wall_s
+    try:
+        for step in steps:
+            name = step.__name__.removesuffix("_step")
+            if name in record.done:
+                continue
+            record = step(campaign, record)
+            wall = spent + clock() - campaign.began
+            record = replace(record, done=(*record.done, name), wall_s=wall)
+            store.save(record)
+    finally:
+        arms.shut()
+    return record
+
+
+def _begin(
+    reference: str, plan: Plan, *, store: Store, listener: Listener, resume: Record | None, command: str
+) -> tuple[Campaign, Record]:
+    workload = workloads.load(reference)
+    if resume is not None:
+        plan = resume.plan
+    lab = Lab(
+        reference=reference,
+        workload=workload,
+        plan=plan,
+        listener=listener,
+        chance=random.Random(plan.seed),
+    )
+    campaign = Campaign(lab=lab, store=store, listener=listener, clock=time.monotonic, began=time.monotonic())
+    if resume is not None:
+        campaign.facts = facts_from((*resume.evidence, *resume.after))
+        return campaign, resume
+    source = workloads.source_of(workload)
+    target = Target(
+        name=workload.name,
+        source=reference,
+        item=workload.item,
+        items_per_step=workload.batch_size,
+        steps_per_epoch=lab.per_epoch,
+        source_hash=hashlib.blake2b(source.encode(), digest_size=8).hexdigest() if source else "",
+        device=workload.device,
+    )
+    return campaign, Record(
+        id=store.new_id(workload.name),
+        made_by=f"netdyno {__version__}",
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command or " ".join(sys.argv),
+        target=target,
+        plan=plan,
+    )
+
+
+def describe(campaign: Campaign, record: Record) -> Record:
+    """The machine: what it is, and what it can do at best (cached)."""
+    campaign.says("looking at the machine")
+    environment = describe_environment(campaign.lab.workload.device, seed=record.plan.seed)
+    return replace(record, environment=environment, ceilings=machine_ceilings(campaign.store, environment))
+
+
+def machine_ceilings(store: Store, environment: object) -> Ceilings | None:
+    """The ceilings of this machine, measured once and then read from the store."""
+    known = store.load_ceilings(environment.id)
+    if known is None:
+        known = ceilings(environment)
+        store.save_ceilings(known)
+    return known
+
+
+def check(campaign: Campaign, record: Record) -> Record:
+    """The smoke baseline: what is plainly broken is named before anything is measured.
+
+    Raises NetdynoError when the target cannot be stepped at all.
+    """
+    campaign.says("smoke baseline")
+    budget_s = min(60.0, 0.06 * record.plan.budget_s)
+    folder = campaign.store.artifacts / record.id
+    found = smoke(campaign.lab.workload, folder=folder, budget_s=budget_s, listener=campaign.listener)
+    return replace(record, smoke=found)
+
+
+def baseline_step(campaign: Campaign, record: Record) -> Record:
+    """The four baselines, the spread of the validation loss, and the noise of an A/A trial."""
+    campaign.says("four baselines")
+    lab = campaign.lab
+    budget_s = BASELINE * record.plan.budget_s
+    found = baselines(lab.workload, seed=record.plan.seed, budget_s=budget_s, listener=campaign.listener)
+    step_s = sorted(found.step.samples)[len(found.step.samples) // 2]
+    with suppress(ArithmeticError):
+        found = replace(found, stability=guards.stability(lab.learning((), step_s=step_s)))
+    with suppress(ArmError):
+        lab.noise[lab.form(())] = robust_noise(noise_of(lab))
+    return replace(record, baseline=found)
+
+
+def gather(campaign: Campaign, record: Record) -> Record:
+    """All probes. One that fails becomes a sentence in the record."""
+    campaign.says("gathering evidence")
+    evidence, failures = probes.gather(
+        campaign.lab.workload,
+        seed=record.plan.seed,
+        ceilings=record.ceilings,
+        budget_s=GATHER * record.plan.budget_s,
+        listener=campaign.listener,
+    )
+    campaign.facts = _facts(evidence, record.ceilings)
+    return replace(record, evidence=evidence, failures=(*record.failures, *failures))
+
+
+def _facts(evidence: tuple[AnyEvidence, ...], known: Ceilings | None) -> Facts:
+    facts = dict(facts_from(evidence))
+    if known is not None:
+        facts[Ceilings] = known
+    return facts
+
+
+def diagnose_step(_: Campaign, record: Record) -> Record:
+    """What holds the model back: rules over stored evidence."""
+    return replace(record, outcomes=rediagnosed(record))
+
+
+def rediagnosed(record: Record) -> tuple[Outcome, ...]:
+    """The rules run over a record's evidence; needs no device, and no torch."""
+    return rules.diagnose(
+        record.evidence, environment=record.environment, ceilings=record.ceilings, baseline=record.baseline
+    )
+
+
+def walk(campaign: Campaign, record: Record) -> Record:
+    """Propose, try, judge, keep; after each change that is kept, look again where the time goes."""
+    tried: dict[str, float] = {}
+    for trial in record.trials:
+        tried[trial.change.id] = trial.prediction.middle if trial.prediction else 0.0
+    trust = predictions.trust(campaign.store.records())
+    while campaign.left(WALK) > 0:
+        record = _proposed(campaign, record, trust)
+        choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
+        if choice is None:
+            break
+        campaign.says(f"trying {choice.id}")
+        proposal = best_setting(campaign.lab, choice, against=record.recipe)
+        tried[choice.id] = (proposal.predicted_low + proposal.predicted_high) / 2
+        record = _tried(campaign, record, proposal)
+        campaign.store.save(record)
+    return record
+
+
+def _proposed(campaign: Campaign, record: Record, trust: dict[str, float]) -> Record:
+    lab = campaign.lab
+    with applied(record.recipe, lab.workload.fresh(record.plan.seed)) as subject:
+        found = proposals(lab, subject, campaign.facts, recipe=record.recipe, trust=trust)
+    return replace(record, proposals=found)
+
+
+def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
+    from netdyno.records.trial import Prediction
+
+    plan = record.plan
+    error = campaign_error(plan.error, trials=_trials_ahead(record))
+    trial = try_change(
+        campaign.lab,
+        proposal.change,
+        against=record.recipe,
+        error=error,
+        prediction=Prediction(low=proposal.predicted_low, high=proposal.predicted_high, why=proposal.why),
+        budget_s=min(plan.trial_s, max(campaign.left(WALK), plan.trial_s / 3)),
+    )
+    verdict = judge(
+        trial,
+        number=len(record.trials),
+        least_gain=plan.least_gain,
+        error=error,
+        bottleneck=_quantified(record, proposal),
+        undone=trial.failed is None,
+        goal=plan.goal,
+    )
+    record = replace(record, trials=(*record.trials, trial), verdicts=(*record.verdicts, verdict))
+    if verdict.decision != "keep":
+        return record
+    record = replace(record, recipe=(*record.recipe, proposal.change))
+    _look_again(campaign, record)
+    return record
+
+
+def _trials_ahead(record: Record) -> int:
+    """Between how many trials the error is shared: every intervention that could be tried, twice for second chances."""
+    from netdyno.interventions._base import catalogue
+
+    return max(len(catalogue()), len(record.trials) + 1)
+
+
+def _quantified(record: Record, proposal: Proposal) -> str | None:
+    """The first tick: what was measured beforehand that this change is meant to cure."""
+    for outcome in record.outcomes:
+        if outcome.finding is not None and proposal.change.id in outcome.finding.suggests:
+            return outcome.finding.says
+    return proposal.why or None
+
+
+def _look_again(campaign: Campaign, record: Record) -> None:
+    """Where the time goes under the recipe so far: the next prediction starts from there."""
+    lab = campaign.lab
+    evidence, _ = probes.gather(
+        lab.workload,
+        seed=record.plan.seed,
+        ceilings=record.ceilings,
+        budget_s=GATHER * record.plan.budget_s / 3,
+        listener=campaign.listener,
+        only=PROBED_AGAIN,
+        recipe=record.recipe,
+    )
+    campaign.facts = {**campaign.facts, **facts_from(evidence)}
+
+
+def attribute(campaign: Campaign, record: Record) -> Record:
+    """The whole gain, measured afresh in processes of their own, and split over the kept changes."""
+    if not record.recipe:
+        return record
+    campaign.says("attributing the gain")
+    began = campaign.clock()
+    try:
+        found = climb(campaign.lab, record.recipe, budget_s=max(campaign.left(), 20.0))
+    except ArmError as problem:
+        return replace(record, failures=(*record.failures, Failure(step="attribute", says=problem.says)))
+    split = attribution.attribute(
+        order=record.recipe,
+        arms=found.arms,
+        check_baseline=found.check_baseline,
+        check_final=found.check_final,
+        level=record.plan.level,
+        codes={change.label: read(change).code() for change in record.recipe},
+        trials={trial.change.label: number for number, trial in enumerate(record.trials)},
+    )
+    split = replace(split, steps_per_epoch=campaign.lab.per_epoch, cost_s=campaign.clock() - began)
+    after = tuple(campaign.facts[kind] for kind in (StepTimeline,) if kind in campaign.facts)
+    return replace(record, attribution=split, after=after)
+
+
+def close(_: Campaign, record: Record) -> Record:
+    """Nothing is left to do."""
+    return replace(record, finished=True)
+
+
+class Replay(NamedTuple):
+    """Whether a claim still holds, measured afresh."""
+
+    holds: bool
+    says: str
+    claimed: object
+    measured: object
+    differences: tuple[str, ...]
+
+
+def replay(record: Record, *, store: Store, listener: Listener = silent) -> Replay:
+    """Measure the kept recipe against the baseline again, in fresh processes.
+
+    Raises NetdynoError when the record claims nothing.
+    """
+    if record.attribution is None or record.environment is None:
+        raise NetdynoError(
+            f"cannot replay `{record.id}`",
+            because="it claims no gain: nothing was kept, or it did not get as far as the attribution",
+            hint="`netdyno show` says what was found; `netdyno tune --resume` finishes a run that was cut short",
+        )
+    lab = Lab(
+        reference=record.target.source,
+        workload=workloads.load(record.target.source),
+        plan=record.plan,
+        listener=listener,
+        chance=random.Random(),
+    )
+    try:
+        found = climb(lab, record.recipe, budget_s=record.plan.budget_s / 4, rungs=False)
+    finally:
+        arms.shut()
+    measured = attribution.speedup(found.check_baseline, found.check_final, level=record.plan.level)
+    claimed = record.attribution.speedup
+    here = describe_environment(lab.workload.device, seed=record.plan.seed)
+    different = tuple(difference.key for difference in compare.differences(record.environment, here))
+    holds = measured.low <= claimed.high and claimed.low <= measured.high
+    verb = "holds" if holds else "does not hold"
+    return Replay(
+        holds=holds,
+        says=(
+            f"the claim {verb}: {claimed.middle:.2f}× ({claimed.low:.2f} to {claimed.high:.2f}) was claimed, "
+            f"{measured.middle:.2f}× ({measured.low:.2f} to {measured.high:.2f}) is measured"
+        ),
+        claimed=claimed,
+        measured=measured,
+        differences=different,
+    )
+
+
+__all__ = ["ComparisonError", "Replay", "baseline", "diagnose", "replay", "tune"]

@@ -1,0 +1,339 @@
+"""One change, tried: control and treatment in turns, looked at after every block, then checked for what it costs."""
+
+import random
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from netdyno.arms.base import Arm
+from netdyno.errors import ArmError
+from netdyno.interventions._base import Intervention, read
+from netdyno.progress import Event
+from netdyno.records.measured import Measurement
+from netdyno.records.trial import Change, Form, Guard, Parity, Prediction, Trial
+from netdyno.stats.sequential import Schedule, pairs_needed, schedule
+from netdyno.trials.lab import Lab, items_factor
+from netdyno.trials.race import Round, race
+from netdyno.verdicts import guards
+from netdyno.verdicts.judge import Look, look
+
+# Sides are rebuilt this often within a trial, so that one lucky memory layout does not decide it.
+REBUILDS = 3
+# A side that took longer than this to build is not rebuilt in one process: compiling again buys nothing.
+DEAR_SETUP_S = 2.0
+PAIRS_PER_SPAWN = 5
+FEWEST_SPAWNS = 3
+PARITY_STEPS = 20  # updates whose losses must agree to the bit before "same bits" is said
+
+
+def try_change(
+    lab: Lab,
+    change: Change,
+    *,
+    against: tuple[Change, ...],
+    error: float,
+    prediction: Prediction | None = None,
+    budget_s: float | None = None,
+) -> Trial:
+    """A whole trial of `change` on top of `against`. Never raises for what a side does: it becomes `failed`.
+
+    `error` is this trial's part of the campaign's error budget, `budget_s` its seconds (default: the plan's).
+    """
+    began = lab.clock()
+    intervention = read(change)
+    form = lab.form(against, (*against, change))
+    session = _Session(lab=lab, change=change, against=against, form=form, error=error, began=began)
+    session.deadline = began + (budget_s or lab.plan.trial_s)
+    trial = Trial(
+        change=change,
+        against=against,
+        form=form,
+        numerics=intervention.numerics,
+        control=_measurement(()),
+        treatment=_measurement(()),
+        prediction=prediction,
+    )
+    try:
+        _probe(lab, intervention, change, against)
+        session.run()
+        trial = session.written(trial)
+        trial = _checked(lab, trial, session.last)
+    except ArmError as problem:
+        trial = session.written(trial)
+        trial = replace(trial, failed=problem.says, last_words=problem.last_words)
+    except Exception as problem:  # a change that cannot even be applied is a failed trial, not the end of a run
+        trial = session.written(trial)
+        trial = replace(trial, failed=f"{type(problem).__name__}: {problem}")
+    return replace(trial, cost_s=lab.clock() - began)
+
+
+class Pair(NamedTuple):
+    """Seconds per step of both sides, and how they were taken."""
+
+    control: float
+    treatment: float
+    order: str
+    spawn: int
+
+
+@dataclass
+class _Session:
+    """The pairs of one trial as they come in."""
+
+    lab: Lab
+    change: Change
+    against: tuple[Change, ...]
+    form: Form
+    error: float
+    began: float
+    deadline: float = 0.0
+    pairs: list[Pair] = field(default_factory=list)
+    warmups: list[list[float]] = field(default_factory=lambda: [[], []])
+    looks: list[int] = field(default_factory=list)
+    alphas: list[float] = field(default_factory=list)
+    waiting: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    last: Look | None = None
+    rerun: int = 0
+    same_losses: bool = True
+    compared: int = 0
+    steps: int = 1
+    setup_s: float = 0.0
+    planned: int = 0
+    details: dict[str, object] = field(default_factory=dict)
+
+    def run(self) -> None:
+        plan = self.lab.plan
+        looks = self._schedule()
+        self.planned = looks.looks[-1]
+        spawn = 0
+        while not self._over(looks):
+            self._block(spawn, looks)
+            spawn += 1
+        if self.last is None or (self.last.decision == "undecided" and self.pairs):
+            # Out of time between two looks: what is left of the error is spent on one last look.
+            self._look(max(self.error - sum(self.alphas), self.error / 100))
+        self.lab.listener(Event(f"tried {self.change.label}", self.lab.clock() - self.began, plan.trial_s))
+
+    def _schedule(self) -> Schedule:
+        plan = self.lab.plan
+        if self.form == "processes":
+            return schedule(FEWEST_SPAWNS, max(plan.spawns, FEWEST_SPAWNS), self.error)
+        noise = self.lab.noise.get(self.form, 0.1)
+        # Half the least gain is the margin: a true gain of 1.5 times the least gain is then found, or one half of it
+        # ruled out, nine times in ten.
+        needed = pairs_needed(
+            noise, margin=plan.least_gain / 2, error=self.error, minimum=plan.min_pairs, maximum=plan.max_pairs
+        )
+        return schedule(plan.min_pairs, needed, self.error)
+
+    @property
+    def units(self) -> int:
+        """What looks are counted in: pairs in one process, spawns between processes."""
+        if self.form == "processes":
+            return self.pairs[-1].spawn + 1 if self.pairs else 0
+        return len(self.pairs)
+
+    def _over(self, looks: Schedule) -> bool:
+        decided = self.last is not None and self.last.decision != "undecided"
+        return decided or self.units >= looks.looks[-1] or (bool(self.pairs) and self._late())
+
+    def _late(self) -> bool:
+        return self.lab.clock() > self.deadline
+
+    def _block(self, spawn: int, looks: Schedule) -> None:
+        with ExitStack() as stack:
+            control, treatment = self._sides(stack)
+            steps, warmups = self.lab.warm([control, treatment], self.form)
+            self.steps = steps
+            for kept, new in zip(self.warmups, warmups, strict=True):
+                kept += new
+            self.setup_s = max(self.setup_s, treatment.setup_s - control.setup_s)
+            race(
+                [control, treatment],
+                rounds=self._rounds(looks, treatment.setup_s),
+                steps=steps,
+                chance=self.lab.chance,
+                waiting_limit=self.lab.plan.waiting_limit,
+                until=self._until(spawn, looks),
+                listener=self.lab.listener,
+                doing=f"trying {self.change.label}",
+            )
+            if spawn == 0:
+                self.details["checksums"] = (control.checksum(), treatment.checksum())
+                self.details["memory"] = (control.memory(), treatment.memory())
+        if self.form == "processes":
+            self._planned_look(looks)
+
+    def _sides(self, stack: ExitStack) -> tuple[Arm, Arm]:
+        recipes = [self.against, (*self.against, self.change)]
+        built: dict[int, Arm] = {}
+        for position in self.lab.chance.sample(range(2), 2):
+            built[position] = stack.enter_context(closing(self.lab.open(recipes[position], self.form)))
+        return built[0], built[1]
+
+    def _rounds(self, looks: Schedule, setup_s: float) -> int:
+        if self.form == "processes":
+            return PAIRS_PER_SPAWN
+        left = looks.looks[-1] - len(self.pairs)
+        return left if setup_s > DEAR_SETUP_S else min(left, max(looks.looks[0], -(-looks.looks[-1] // REBUILDS)))
+
+    def _until(self, spawn: int, looks: Schedule) -> Callable[[list[Round]], bool]:
+        def until(rounds: list[Round]) -> bool:
+            self._take(rounds[-1], spawn)
+            if self.form == "in-process":
+                self._planned_look(looks)
+                decided = self.last is not None and self.last.decision != "undecided"
+                return decided or self._late()
+            return False
+
+        return until
+
+    def _take(self, done: Round, spawn: int) -> None:
+        control, treatment = done.turns
+        seconds = (
+            control.per_step / items_factor(self.against),
+            treatment.per_step / items_factor((*self.against, self.change)),
+        )
+        self.pairs.append(Pair(*seconds, order="AB" if done.order[0] == 0 else "BA", spawn=spawn))
+        self.rerun += done.rerun
+        self.waiting[0] += control.waiting_share
+        self.waiting[1] += treatment.waiting_share
+        self.same_losses = self.same_losses and control.losses == treatment.losses
+        self.compared += len(control.losses)
+
+    def _planned_look(self, looks: Schedule) -> None:
+        if self.units in looks.looks:
+            position = looks.looks.index(self.units)
+            if len(self.looks) <= position:
+                self._look(looks.alphas[position])
+
+    def _look(self, alpha: float) -> None:
+        self.looks.append(len(self.pairs))
+        self.alphas.append(alpha)
+        self.last = look(
+            [pair.control for pair in self.pairs],
+            [pair.treatment for pair in self.pairs],
+            spawns=[pair.spawn for pair in self.pairs],
+            form=self.form,
+            least_gain=self.lab.plan.least_gain,
+            alpha=alpha,
+        )
+
+    def written(self, trial: Trial) -> Trial:
+        """The trial with all that was taken."""
+        count = max(len(self.pairs), 1)
+        checksums = self.details.get("checksums")
+        memory = self.details.get("memory", (None, None))
+        parity = ()
+        if self.compared >= PARITY_STEPS:
+            parity = (
+                Parity(
+                    output=f"losses of {self.compared} updates",
+                    worst=0.0 if self.same_losses else 1.0,
+                    allowed=0.0 if trial.numerics == "same-bits" else 1.0,
+                    measure="bits",
+                ),
+            )
+        return replace(
+            trial,
+            control=_measurement([p.control for p in self.pairs], self.warmups[0], self.waiting[0] / count),
+            treatment=_measurement([p.treatment for p in self.pairs], self.warmups[1], self.waiting[1] / count),
+            order=tuple(pair.order for pair in self.pairs),
+            spawns=tuple(pair.spawn for pair in self.pairs),
+            looks=tuple(self.looks),
+            alphas=tuple(self.alphas),
+            rerun=self.rerun,
+            steps_per_turn=self.steps,
+            parity=parity,
+            memory_control=memory[0],  # type: ignore[index]
+            memory_treatment=memory[1],  # type: ignore[index]
+            setup_s=max(self.setup_s, 0.0),
+            checksums=checksums,
+            planned_pairs=self.planned,
+            noise=self.lab.noise.get(self.form),
+        )
+
+
+def _probe(lab: Lab, intervention: Intervention, change: Change, against: tuple[Change, ...]) -> None:
+    """What could take minutes takes its first step in a process of its own, under a time-out."""
+    if not getattr(intervention, "seconds_to_try", 0.0):
+        return
+    lab.listener(Event(f"probing {change.label} under a time-out", 0, 1))
+    with closing(lab.open((*against, change), "processes", limit_s=lab.limit_s)) as arm:
+        arm.turn(2)
+
+
+def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
+    """Guards that a faster change must hold; looked at only where it is faster."""
+    if last is None or not _worth_checking(lab, trial, last):
+        return trial
+    plan = lab.plan
+    found: list[Guard] = []
+    parity = trial.parity
+    bits_differ = any(p.measure == "bits" and p.worst > 0 for p in parity)
+    if trial.numerics != "same-bits" and bits_differ:
+        quality_parity, quality_guards = _quality(lab, trial)
+        parity = (*parity, *quality_parity)
+        found += quality_guards
+    if trial.setup_s > 0:
+        saved = _middle(trial.control.samples) - _middle(trial.treatment.samples)
+        found.append(guards.break_even(trial.setup_s, saved, lab.workload.updates))
+    if plan.memory_budget is not None and trial.memory_control and trial.memory_treatment:
+        found.append(guards.memory(trial.memory_control, trial.memory_treatment, plan.memory_budget))
+    return replace(trial, parity=parity, guards=(*trial.guards, *found))
+
+
+def _worth_checking(lab: Lab, trial: Trial, last: Look) -> bool:
+    return last.decision == "keep" or (lab.plan.goal == "memory" and last.gain.low > -lab.plan.least_gain)
+
+
+def _quality(lab: Lab, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
+    step_s = _middle(trial.control.samples)
+    control = lab.learning(trial.against, step_s=step_s)
+    treatment = lab.learning((*trial.against, trial.change), step_s=step_s)
+    allowed = lab.workload.allowed
+    if trial.numerics in {"reordered", "lower-precision"}:
+        reordered = tuple(lab.learning(trial.against, step_s=step_s, nudge=nudge) for nudge in (1, 2))
+        parity = guards.envelope(control, reordered, treatment, tolerance=allowed.loss)
+    else:
+        parity = guards.not_worse(control, treatment, tolerance=allowed.loss)
+    steady = guards.steady(guards.stability(control), guards.stability(treatment), spread=allowed.spread)
+    return (parity,), [steady, guards.finite(treatment)]
+
+
+def _middle(samples: tuple[float, ...]) -> float:
+    ordered = sorted(samples)
+    return ordered[len(ordered) // 2] if ordered else 0.0
+
+
+def _measurement(samples: object, warmup: object = (), waiting: float = 0.0) -> Measurement:
+    return Measurement(
+        quantity="running plus blocked time per step",
+        unit="s",
+        samples=tuple(samples),  # type: ignore[arg-type]
+        warmup=tuple(warmup),  # type: ignore[arg-type]
+        waiting_share=waiting,
+    )
+
+
+def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> list[float]:
+    """Log ratios of an A/A trial in one process: the same recipe on both sides."""
+    import math
+
+    form = lab.form(recipe)
+    with ExitStack() as stack:
+        arms = [stack.enter_context(closing(lab.open(recipe, form))) for _ in range(2)]
+        steps, _ = lab.warm(arms, form)
+        rounds = race(
+            arms,
+            rounds=pairs,
+            steps=steps,
+            chance=random.Random(lab.plan.seed),
+            waiting_limit=lab.plan.waiting_limit,
+            listener=lab.listener,
+            doing="measuring the noise of this machine",
+        )
+    return [math.log(done.seconds(0) / done.seconds(1)) for done in rounds]

@@ -1,0 +1,193 @@
+"""What to try next, and with which settings."""
+
+import statistics
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+
+from netdyno.arms.base import Arm
+from netdyno.errors import ArmError
+from netdyno.interventions._base import Facts, Intervention, catalogue, written
+from netdyno.records.evidence import StepTimeline
+from netdyno.records.record import Proposal
+from netdyno.records.trial import Change, Form
+from netdyno.targets.subject import Subject
+from netdyno.trials.lab import Lab, items_factor
+from netdyno.trials.race import race
+
+DATA_PHASES = ("data", "collate", "copy")
+# Below a tenth of the step the data layer is left: curing it wholly gains less than 1.11 times.
+STILL_THE_BOTTLENECK = 0.10
+# A setting this much slower than the best of its race is out of it.
+BEHIND = 1.10
+MOST_SETTINGS = 4
+
+
+def proposals(
+    lab: Lab, subject: Subject, facts: Facts, *, recipe: tuple[Change, ...], trust: Mapping[str, float]
+) -> tuple[Proposal, ...]:
+    """Every intervention of the catalogue: what it should save here and now, or why it is not proposed."""
+    taken = {change.id for change in recipe}
+    return tuple(
+        proposal
+        for name in sorted(catalogue())
+        if name not in taken
+        for proposal in _of_kind(lab, name, subject, facts, trust.get(name, 1.0))
+    )
+
+
+def _of_kind(lab: Lab, name: str, subject: Subject, facts: Facts, trust: float) -> list[Proposal]:
+    example = _example(name)
+    refused = example.refuses(subject) or _unwanted(lab, name, example)
+    settings = () if refused else example.settings(subject, facts)[:MOST_SETTINGS]
+    if not settings:
+        return [_proposal(example, trust, refused=refused or "no setting of it is worth a trial here")]
+    found = []
+    for setting in settings:
+        prediction = setting.predicts(facts)
+        if prediction is None:
+            found.append(_proposal(setting, trust, refused="the evidence rules out a gain"))
+        elif prediction.high < lab.plan.least_gain and not example.memory_only:
+            found.append(
+                _proposal(
+                    setting,
+                    trust,
+                    low=prediction.low,
+                    high=prediction.high,
+                    why=prediction.why,
+                    refused=f"it could save at most {prediction.high:.1%} of a step; {lab.plan.least_gain:.0%} is asked for",
+                )
+            )
+        else:
+            found.append(_proposal(setting, trust, low=prediction.low, high=prediction.high, why=prediction.why))
+    return found
+
+
+def _example(name: str) -> Intervention:
+    first: Intervention = sys.modules[catalogue()[name].__module__].EXAMPLES[0]
+    return first
+
+
+def _unwanted(lab: Lab, name: str, example: Intervention) -> str | None:
+    plan = lab.plan
+    if plan.only and name not in plan.only:
+        return "it is not among `--only`"
+    if name in plan.skip:
+        return "`--skip` leaves it out"
+    if example.memory_only and plan.goal != "memory":
+        return "it buys memory with time, and the goal is time (`--goal memory`)"
+    if example.numerics not in plan.allow or example.numerics not in lab.workload.allowed.numerics:
+        return f"its numerics are `{example.numerics}`, which is not allowed (`--allow`)"
+    return None
+
+
+def _proposal(
+    setting: Intervention,
+    trust: float,
+    *,
+    low: float = 0.0,
+    high: float = 0.0,
+    why: str = "",
+    refused: str | None = None,
+) -> Proposal:
+    return Proposal(
+        change=written(setting),
+        layers=setting.layers,
+        numerics=setting.numerics,
+        predicted_low=low,
+        predicted_high=high,
+        why=why,
+        effort=setting.effort,
+        trust=trust,
+        refused=refused,
+    )
+
+
+class Choice(NamedTuple):
+    """The next intervention, with the settings of it that are worth a race."""
+
+    id: str
+    proposals: tuple[Proposal, ...]
+
+
+def next_choice(
+    proposed: Iterable[Proposal], *, tried: Mapping[str, float], timeline: StepTimeline | None
+) -> Choice | None:
+    """The data layer first while it is the bottleneck; else, and within it, the largest gain per effort.
+
+    `tried` holds the prediction under which an intervention was tried before: it gets another trial only when
+    its prospects have improved by half since, as they do when a bottleneck moves.
+    """
+    kinds: dict[str, list[Proposal]] = {}
+    for proposal in proposed:
+        if proposal.refused is None and _prospect(proposal) > 1.5 * tried.get(proposal.change.id, 0.0):
+            kinds.setdefault(proposal.change.id, []).append(proposal)
+    if not kinds:
+        return None
+    data_first = timeline is not None and timeline.share(*DATA_PHASES) >= STILL_THE_BOTTLENECK
+    of_data = {name for name, rows in kinds.items() if rows[0].layers[0] == "data"}
+    pool = of_data if data_first and of_data else set(kinds)
+    best = max(sorted(pool), key=lambda name: max(map(_worth, kinds[name])))
+    return Choice(best, tuple(kinds[best]))
+
+
+def _prospect(proposal: Proposal) -> float:
+    return (proposal.predicted_low + proposal.predicted_high) / 2
+
+
+def _worth(proposal: Proposal) -> float:
+    return _prospect(proposal) * proposal.trust / proposal.effort
+
+
+def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Proposal:
+    """The setting that wins a short race among all of a kind; losers leave the race early.
+
+    The race only chooses: what the winner is worth is measured afterwards, on fresh pairs. A setting
+    that cannot be run leaves too; when none can, the first is returned and its trial will say why.
+    """
+    if len(choice.proposals) == 1:
+        return choice.proposals[0]
+    changes = [proposal.change for proposal in choice.proposals]
+    form = lab.form(*((*against, change) for change in changes))
+    with ExitStack() as stack:
+        running: dict[int, Arm] = {}
+        for position, change in enumerate(changes):
+            try:
+                arm = stack.enter_context(closing(lab.open((*against, change), form)))
+                arm.turn(1)
+                running[position] = arm
+            except ArmError:
+                continue
+        if not running:
+            return choice.proposals[0]
+        try:
+            scales = {position: items_factor((change,)) for position, change in enumerate(changes)}
+            winner = _race_of_settings(lab, running, form, scales, doing=f"racing settings of {choice.id}")
+        except ArmError:
+            winner = next(iter(running))
+    return choice.proposals[winner]
+
+
+def _race_of_settings(lab: Lab, running: dict[int, Arm], form: Form, scales: dict[int, float], *, doing: str) -> int:
+    steps, _ = lab.warm(list(running.values()), form)
+    seen: dict[int, list[float]] = {position: [] for position in running}
+    for _ in range(3):
+        positions = list(running)
+        rounds = race(
+            [running[position] for position in positions],
+            rounds=2,
+            steps=steps,
+            chance=lab.chance,
+            waiting_limit=lab.plan.waiting_limit,
+            listener=lab.listener,
+            doing=doing,
+        )
+        for place, position in enumerate(positions):
+            seen[position] += [done.seconds(place) / scales[position] for done in rounds]
+        middle = {position: statistics.median(seen[position]) for position in positions}
+        best = min(middle.values())
+        running = {position: arm for position, arm in running.items() if middle[position] <= BEHIND * best}
+        if len(running) == 1:
+            break
+    return min(running, key=lambda position: statistics.median(seen[position]))

@@ -1,0 +1,121 @@
+"""What every trial of a campaign shares: the target, the plan, and what was learned about noise and quality."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from netdyno.arms import open_arm, steps_per_turn
+from netdyno.arms.base import Arm
+from netdyno.interventions._base import form_of, read
+from netdyno.progress import Listener, silent
+from netdyno.records.record import Plan
+from netdyno.records.trial import Change, Form, Trajectories
+from netdyno.targets.workload import Workload
+from netdyno.trials.quality import Course, course, trajectories
+
+# Short enough that drift within a pair stays small, long enough that switching arms costs little beside it.
+TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
+# An epoch's start (workers, first batches) belongs to a step's price, so where an epoch is short a turn is one.
+SHORT_EPOCH_S = 0.8
+WARM_TURNS = 2
+
+
+def items_factor(recipe: tuple[Change, ...]) -> float:
+    """How many times as many items a step of this recipe takes: seconds are compared per item of the original step."""
+    factor = 1.0
+    for change in recipe:
+        factor *= getattr(read(change), "items_factor", 1.0)
+    return factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """A target on the dyno. `learned` remembers what need not be measured twice in one campaign."""
+
+    reference: str
+    workload: Workload
+    plan: Plan
+    clock: Callable[[], float] = time.monotonic
+    listener: Listener = silent
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+    opener: Callable[..., Arm] = open_arm
+    noise: dict[Form, float] = field(default_factory=dict)
+    learned: dict[tuple[tuple[Change, ...], int], Trajectories] = field(default_factory=dict)
+    course: list[Course] = field(default_factory=list)  # the one length that all quality runs of a campaign share
+
+    def form(self, *recipes: tuple[Change, ...]) -> Form:
+        """In one process where that is possible; processes when any side has loader workers or alters its process."""
+        if self.workload.loader.get("num_workers"):
+            return "processes"
+        return "processes" if any(form_of(recipe) == "processes" for recipe in recipes) else "in-process"
+
+    def open(self, recipe: tuple[Change, ...], form: Form, *, limit_s: float | None = None) -> Arm:
+        """One side, built and ready to step. Raises ArmError."""
+        return self.opener(
+            self.reference if form == "processes" else self.workload,
+            recipe,
+            form=form,
+            seed=self.plan.seed,
+            limit_s=limit_s or self.limit_s,
+        )
+
+    @property
+    def limit_s(self) -> float:
+        """Seconds after which a side that does not answer is taken to hang."""
+        return max(60.0, self.plan.trial_s)
+
+    def warm(self, arms: list[Arm], form: Form) -> tuple[int, list[list[float]]]:
+        """Warm-up turns, alike for all arms; how many steps a turn shall have, and the warm-up samples.
+
+        The first step of an arm may compile, allocate and start workers: it is taken apart from the rest.
+        """
+        samples: list[list[float]] = [[arm.turn(1).per_step] for arm in arms]
+        steps = 2
+        for _ in range(WARM_TURNS):
+            slowest = 0.0
+            for arm, taken in zip(arms, samples, strict=True):
+                seconds = arm.turn(steps).per_step
+                taken.append(seconds)
+                slowest = max(slowest, seconds)
+            steps = self.steps_of_a_turn(slowest, form)
+        return steps, samples
+
+    def steps_of_a_turn(self, step_s: float, form: Form) -> int:
+        """How many steps make a turn, for arms whose slowest takes `step_s` seconds a step."""
+        steps = steps_per_turn(step_s, TURN_S[form], workers=8 if form == "processes" else 0)
+        if form == "processes":
+            per_epoch = self.per_epoch
+            if per_epoch is not None and per_epoch * step_s <= SHORT_EPOCH_S:
+                return per_epoch * max(1, round(TURN_S[form] / (per_epoch * step_s)))
+        return steps
+
+    @property
+    def per_epoch(self) -> int | None:
+        """Steps of one epoch of the original program."""
+        train, _ = self.workload.datasets()
+        return self.workload.feed(train).steps_per_epoch
+
+    def learning(self, recipe: tuple[Change, ...], *, step_s: float, nudge: int = 0) -> Trajectories:
+        """How the target learns under a recipe; measured once and remembered.
+
+        All runs of a campaign have the length that the first one had, or they could not be compared.
+        """
+        if not self.course:
+            budget_s = min(self.plan.quality_s, self.plan.budget_s / 12)
+            # Four sides: control, two that only round differently, treatment.
+            self.course.append(
+                course(
+                    step_s=step_s,
+                    budget_s=budget_s,
+                    sides=4,
+                    steps_per_epoch=self.per_epoch,
+                    seed=self.plan.seed,
+                )
+            )
+        key = (recipe, nudge)
+        if key not in self.learned:
+            self.learned[key] = trajectories(
+                self.workload, recipe, self.course[0], nudge=nudge, listener=self.listener
+            )
+        return self.learned[key]

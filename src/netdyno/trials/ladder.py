@@ -1,0 +1,71 @@
+"""The kept recipe, taken apart: every rung of the ladder raced in processes of its own, respawned several times."""
+
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+
+from netdyno.progress import Event
+from netdyno.records.trial import ArmTimes, Change
+from netdyno.trials.lab import Lab, items_factor
+from netdyno.trials.race import Round, race
+from netdyno.verdicts.attribute import ladder
+
+ROUNDS = 3  # of all rungs, per spawn
+CHECKS = 4  # rounds of baseline against final alone, per spawn: the total is measured apart from its parts
+FEWEST_SPAWNS = 3  # below this a t-interval over spawns says nothing
+
+
+class Climb(NamedTuple):
+    """Seconds per step by spawn and round, of every rung and of the two ends measured apart."""
+
+    arms: tuple[ArmTimes, ...]
+    check_baseline: tuple[tuple[float, ...], ...]
+    check_final: tuple[tuple[float, ...], ...]
+    waiting_share: float
+
+
+def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool = True) -> Climb:
+    """Race the rungs of `order`. `rungs=False` races the two ends only, for a replay.
+
+    Spawns go on until the plan's number is reached or the budget is spent, but are never fewer than three:
+    two identical processes differ by a few per cent through memory layout, so the spawn is what is replicated.
+    Raises ArmError.
+    """
+    recipes = ladder(order) if rungs else ((), order)
+    factors = [items_factor(recipe) for recipe in recipes]
+    began = lab.clock()
+    times: list[list[tuple[float, ...]]] = [[] for _ in recipes]
+    checks: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
+    waiting: list[float] = []
+    spawns = max(lab.plan.spawns, FEWEST_SPAWNS)
+    for spawn in range(spawns):
+        spent = lab.clock() - began
+        if spawn >= FEWEST_SPAWNS and spent * (spawn + 1) / spawn > budget_s:
+            break
+        lab.listener(Event("attributing the gain", spawn, spawns))
+        rounds, ends = _spawn(lab, recipes)
+        for position, kept in enumerate(times):
+            kept.append(tuple(done.seconds(position) / factors[position] for done in rounds))
+        for position, kept in enumerate(checks):
+            kept.append(tuple(done.seconds(position) / (1.0, items_factor(order))[position] for done in ends))
+        waiting += [turn.waiting_share for done in (*rounds, *ends) for turn in done.turns]
+    return Climb(
+        arms=tuple(ArmTimes(recipe=recipe, times=tuple(rows)) for recipe, rows in zip(recipes, times, strict=True)),
+        check_baseline=tuple(checks[0]),
+        check_final=tuple(checks[1]),
+        waiting_share=sum(waiting) / max(len(waiting), 1),
+    )
+
+
+def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...]) -> tuple[list[Round], list[Round]]:
+    with ExitStack() as stack:
+        built = {
+            position: stack.enter_context(closing(lab.open(recipes[position], "processes")))
+            for position in lab.chance.sample(range(len(recipes)), len(recipes))
+        }
+        arms = [built[position] for position in range(len(recipes))]
+        steps, _ = lab.warm(arms, "processes")
+        limit = lab.plan.waiting_limit
+        rounds = race(arms, rounds=ROUNDS, steps=steps, chance=lab.chance, waiting_limit=limit)
+        last = max(range(len(recipes)), key=lambda position: len(recipes[position]))
+        ends = race([arms[0], arms[last]], rounds=CHECKS, steps=steps, chance=lab.chance, waiting_limit=limit)
+    return rounds, ends
