@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
+from netdyno.errors import TargetError
 from netdyno.measure.stopwatch import Stopwatch, others_waiting
 from netdyno.records.measured import Turn
 from netdyno.targets.subject import Subject
 
+_END = object()  # `next` must not raise StopIteration: it would end a generator of the caller in silence
 PHASES = ("data", "collate", "copy", "forward", "loss", "backward", "optimizer", "log", "rest")
 
 
@@ -29,9 +31,7 @@ class Stepper:
         watch = self.stopwatch
         watch.clear()
         losses: list[torch.Tensor] = []
-        with contextlib.ExitStack() as switches:
-            for switch in self.subject.around_turn:
-                switches.enter_context(switch())
+        with turning(self.subject):
             before = others_waiting()
             watch.start("data")
             for _ in range(steps):
@@ -49,32 +49,73 @@ class Stepper:
 
     def _step(self, watch: Stopwatch) -> torch.Tensor:
         subject = self.subject
-        batch = next(self.batches)
+        batch = next(self.batches, _END)
+        if batch is _END:
+            raise _ran_out()
         if subject.place or subject.augment:
             watch.phase("copy")
             batch = subject.fed(batch)
         watch.phase("forward")
-        loss = forward_loss(subject, batch, watch)
-        watch.phase("backward")
-        scaler = subject.scaler
-        if scaler is None:
-            loss.backward()
-            watch.phase("optimizer")
-            subject.optimizer.step()
-        else:
-            scaler.scale(loss).backward()
-            watch.phase("optimizer")
-            scaler.step(subject.optimizer)
-            scaler.update()
-        subject.optimizer.zero_grad(set_to_none=subject.set_to_none)
+        loss = train_on(subject, batch, watch).detach()
         if subject.log is not None:
             watch.phase("log")
-            subject.log(subject.model, float(loss.detach()))
-        return loss.detach()
+            subject.log(subject.model, float(loss))
+        return loss
 
     def close(self) -> None:
         """Ends loader workers."""
         self.batches.close()  # type: ignore[attr-defined]
+
+
+def train_on(subject: Subject, batch: Any, watch: Stopwatch | None = None) -> torch.Tensor:
+    """One update on a batch that is already placed: forward, loss, backward, optimizer. Gives the loss."""
+    phase = watch.phase if watch is not None else _unwatched
+    loss = forward_loss(subject, batch, watch)
+    phase("backward")
+    if subject.scaler is None:
+        loss.backward()
+        phase("optimizer")
+        subject.optimizer.step()
+    else:
+        subject.scaler.scale(loss).backward()
+        phase("optimizer")
+        subject.scaler.step(subject.optimizer)
+        subject.scaler.update()
+    subject.optimizer.zero_grad(set_to_none=subject.set_to_none)
+    return loss
+
+
+def _unwatched(_: str) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def turning(subject: Subject) -> Iterator[None]:
+    """The subject's global switches are on inside, as they are during a turn."""
+    with contextlib.ExitStack() as switches:
+        for switch in subject.around_turn:
+            switches.enter_context(switch())
+        yield
+
+
+def one_batch(subject: Subject) -> Any:
+    """The first batch of the subject's feed, as the model receives it. Loader workers end before it is returned."""
+    batches = subject.feed.epochs()
+    try:
+        batch = next(batches, _END)
+    finally:
+        batches.close()  # type: ignore[attr-defined]
+    if batch is _END:
+        raise _ran_out()
+    return subject.fed(batch)
+
+
+def _ran_out() -> TargetError:
+    return TargetError(
+        "the training data ran out",
+        because="an epoch of the loader has not a single batch",
+        hint="check `batch_size` against the number of samples, and `drop_last`",
+    )
 
 
 def forward_loss(subject: Subject, batch: Any, watch: Stopwatch | None = None) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -22,50 +23,82 @@ class Reading(NamedTuple):
 Clock = Callable[[], Reading]
 
 
+# Between the first and the last clock of a reading lie about 2 µs. More means that the thread was put aside in
+# between, and its three clocks belong to different moments: read again. Thrice, because bad luck may repeat.
+TORN_NS = 20_000
+TRIES = 3
+
+
+class _ThreadClock:
+    """The three clocks of the thread that made it. Holds one open file; let go, it closes it."""
+
+    def __init__(self) -> None:
+        self._handle: int | None = None
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            self._handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+            int(os.pread(self._handle, 64, 0).split()[1])
+            return
+        self.close()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.close()
+
+    def __call__(self) -> Reading:
+        wall = time.perf_counter_ns()
+        if self._handle is None:
+            return Reading(wall, time.thread_time_ns(), 0)
+        for _ in range(TRIES):
+            running = time.thread_time_ns()
+            waiting = int(os.pread(self._handle, 64, 0).split()[1])
+            after = time.perf_counter_ns()
+            if after - wall < TORN_NS:
+                break
+            wall = after
+        return Reading(wall, running, waiting)
+
+
 def thread_clock() -> Clock:
-    """A clock for the calling thread.
+    """A clock for the calling thread, and for no other: make it in the thread whose work it is to time.
 
     Waiting comes from the kernel's run delay (`/proc/thread-self/schedstat`, second field); where there is
     no such file, waiting reads 0 and counts as blocked. Running comes from CLOCK_THREAD_CPUTIME_ID, because the
     file's own run time is only brought up to date at scheduler ticks. One reading costs about 2 µs.
     """
-    try:
-        handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-        os.pread(handle, 64, 0).split()[1]
-    except (OSError, IndexError):
-        return lambda: Reading(time.perf_counter_ns(), time.thread_time_ns(), 0)
-    wall, running, pread = time.perf_counter_ns, time.thread_time_ns, os.pread
-
-    def read() -> Reading:
-        return Reading(wall(), running(), int(pread(handle, 64, 0).split()[1]))
-
-    return read
+    return _ThreadClock()
 
 
 def others_waiting() -> float:
     """Run delay so far, in seconds, of all threads of this process and of its children but the calling one."""
     own = os.getpid()
-    me = f"/proc/{own}/task/{_tid()}"
+    me = threading.get_native_id()
     total = 0
-    for process in (own, *_children(own)):
-        with contextlib.suppress(OSError):
-            for task in os.scandir(f"/proc/{process}/task"):
-                if task.path != me:
-                    with contextlib.suppress(OSError, IndexError), open(f"{task.path}/schedstat", "rb") as file:
+    for process in (own, *children(own)):
+        for task in _tasks(process):
+            if task != me:
+                with contextlib.suppress(OSError, IndexError, ValueError):
+                    with open(f"/proc/{process}/task/{task}/schedstat", "rb") as file:
                         total += int(file.read().split()[1])
     return total / 1e9
 
 
-def _tid() -> int:
-    import threading
+def children(process: int) -> list[int]:
+    """The ids of the direct children of a process, whichever of its threads started them."""
+    found: list[int] = []
+    for task in _tasks(process):
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{process}/task/{task}/children") as file:
+            found += [int(child) for child in file.read().split()]
+    return found
 
-    return threading.get_native_id()
 
-
-def _children(process: int) -> list[int]:
+def _tasks(process: int) -> list[int]:
     try:
-        with open(f"/proc/{process}/task/{process}/children") as file:
-            return [int(child) for child in file.read().split()]
+        return [int(name) for name in os.listdir(f"/proc/{process}/task")]
     except OSError:
         return []
 
@@ -93,10 +126,8 @@ class Stopwatch:
 
     def phase(self, name: str) -> None:
         """End the phase that is on and begin `name`."""
-        now = self.clock()
-        self._add(now)
+        self._add(self.clock())
         self._current = name
-        self._since = now
 
     def stop(self) -> None:
         """End the phase that is on."""
@@ -134,18 +165,21 @@ class Stopwatch:
         return whole
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Forget what was counted; a phase that an exception left on is off afterwards."""
         self._totals.clear()
+        self._current = None
 
     def _add(self, now: Reading) -> None:
-        if self._current is None:
-            return
+        """Count what went by since the last reading, and make `now` the last reading."""
         before = self._since
         wall = now.wall - before.wall
-        waiting = now.waiting - before.waiting
-        # The three clocks are not read at one instant: never let the parts exceed the whole.
-        running = min(now.running - before.running, wall)
-        waiting = min(waiting, wall - running)
+        # The three clocks are not read at one instant, so a part may seem larger than the whole. What is too much
+        # here belongs to the phase that follows, whose wall time holds it: carry it over, don't drop it.
+        running = max(0, min(now.running - before.running, wall))
+        waiting = max(0, min(now.waiting - before.waiting, wall - running))
+        self._since = Reading(now.wall, before.running + running, before.waiting + waiting)
+        if self._current is None:
+            return
         totals = self._totals.get(self._current)
         if totals is None:
             totals = self._totals[self._current] = [0, 0, 0]
@@ -199,6 +233,7 @@ class DeviceStopwatch(Stopwatch):
 
     def clear(self) -> None:
         super().clear()
+        self._marks.clear()
         self._device.clear()
 
 
