@@ -52,7 +52,7 @@ class LoaderProfile(Evidence, frozen=True, kw_only=True):
 
     `augment` is the part of `sample` spent in the declared random transform. `deterministic`
     says that two reads of the same samples under different random state were bit-equal.
-    `epoch_start_s` is the time to the first batch of an epoch.
+    `epoch_start_s` is the time to the first batch of an epoch; `batch_size` 0 means that nobody wrote it down.
     """
 
     sample: Split
@@ -68,6 +68,14 @@ class LoaderProfile(Evidence, frozen=True, kw_only=True):
     epoch_start_s: float
     memory_slope_bytes: float = 0.0
     iterable: bool = False
+    batch_size: int = 0
+
+    @property
+    def samples_per_batch(self) -> float | None:
+        """The batch size as written down, or as the bytes of the data set imply it; None when neither is known."""
+        if self.batch_size:
+            return float(self.batch_size)
+        return self.batch_bytes * self.samples / self.dataset_bytes if self.dataset_bytes else None
 
 
 class Layer(Noun, frozen=True, kw_only=True):
