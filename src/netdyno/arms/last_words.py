@@ -1,0 +1,86 @@
+"""What a side says when it fails: one sentence, and the end of what it wrote."""
+
+import errno
+import os
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from netdyno.errors import ArmError, NetdynoError
+
+MOST = 4000  # characters of last words that are kept: a long traceback, not a log
+HERE = str(Path(__file__).resolve().parents[1])
+NOT_THE_USERS = (HERE, *(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib")), "<frozen")
+MEMORY_GONE = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
+
+
+def told(error: BaseException, *, doing: str) -> ArmError:
+    """The ArmError that stands for whatever was raised while the arm was `doing` something."""
+    if isinstance(error, ArmError):
+        return error
+    kind = "ran out of memory" if out_of_memory(error) else "failed"
+    says = f"the side {kind} while {doing}: `{_sentence(error)}`{_place(error)}"
+    return ArmError(says, last_words=tail("".join(traceback.format_exception(error))))
+
+
+def tail(text: str) -> str | None:
+    """The end of a text, whole lines, or None when it is empty."""
+    text = text.strip()
+    if len(text) > MOST:
+        text = text[-MOST:].partition("\n")[2]
+    return text or None
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True when memory ran out, however Python or PyTorch puts it; also when that was the cause of the error."""
+    cause = error.__cause__
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    if isinstance(error, RuntimeError) and any(words in str(error).lower() for words in MEMORY_GONE):
+        return True
+    return cause is not None and out_of_memory(cause)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, NetdynoError):
+        return f"{error.what}, because {error.because}"
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    name = type(error).__name__
+    if not lines:
+        return name
+    # An error that crossed a worker's border carries the worker's traceback as its text: the cause stands last.
+    line = lines[-1].strip() if "Traceback (most recent call last)" in str(error) else lines[0].strip()
+    return line if line.startswith(f"{name}:") else f"{name}: {line}"
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the user's own code on the way to the error, or nothing."""
+    cause = error.__cause__
+    # Deepest first: what a loader worker wrote, what the error was raised from, the error itself.
+    for places in (
+        re.findall(r'File "([^"]+)", line (\d+)', str(error)),
+        _frames(cause.__traceback__) if cause is not None else [],
+        _frames(error.__traceback__),
+    ):
+        theirs = [f"{file}:{line}" for file, line in places if _is_users(file)]
+        if theirs:
+            return f" ({theirs[-1]})"
+    return ""
+
+
+def _frames(trace: TracebackType | None) -> list[tuple[str, str]]:
+    found = []
+    while trace is not None:
+        found.append((trace.tb_frame.f_code.co_filename, str(trace.tb_lineno)))
+        trace = trace.tb_next
+    return found
+
+
+def _is_users(file: str) -> bool:
+    return not os.path.abspath(file).startswith(NOT_THE_USERS) and not file.startswith("<")
