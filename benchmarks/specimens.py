@@ -101,6 +101,4 @@ def delayed(delay_s: float = 0.0, *, batch_size: int = 64) -> Workload:
         images, labels = load_digits(return_X_y=True)
         return torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(labels)
 
-    return Workload(
-        name="delayed", model=lambda: Delayed(delay_s), train=data, batch_size=batch_size
-    )
+    return Workload(name="delayed", model=lambda: Delayed(delay_s), train=data, batch_size=batch_size)

@@ -29,16 +29,14 @@ from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import AnyEvidence, StepTimeline
 from netdyno.records.record import Failure, Plan, Proposal, Record, Target
-from netdyno.records.trial import Change
 from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
-from netdyno.stats.spread import robust_noise
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
-from netdyno.trials.attempt import noise_of, try_change
+from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import best_setting, next_choice, proposals
-from netdyno.trials.ladder import climb
 from netdyno.trials.lab import Lab
+from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
 from netdyno.verdicts import compare, guards, predictions
 from netdyno.verdicts.judge import judge
@@ -85,16 +83,14 @@ def tune(
     return _run(steps, reference, plan, store=store, listener=listener, resume=resume, command=command)
 
 
-def baseline(
-    reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = ""
-) -> Record:
+def baseline(reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = "") -> Record:
     """The four baselines and nothing else."""
-    return _run((describe, check, baseline_step, close), reference, plan, store=store, listener=listener, command=command)
+    return _run(
+        (describe, check, baseline_step, close), reference, plan, store=store, listener=listener, command=command
+    )
 
 
-def diagnose(
-    reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = ""
-) -> Record:
+def diagnose(reference: str, plan: Plan, *, store: Store, listener: Listener = silent, command: str = "") -> Record:
     """Baselines, evidence and findings, without trying anything."""
     steps = (describe, check, baseline_step, gather, diagnose_step, close)
     return _run(steps, reference, plan, store=store, listener=listener, command=command)
@@ -202,7 +198,7 @@ def baseline_step(campaign: Campaign, record: Record) -> Record:
     with suppress(ArithmeticError):
         found = replace(found, stability=guards.stability(lab.learning((), step_s=step_s)))
     with suppress(ArmError):
-        lab.noise[lab.form(())] = robust_noise(noise_of(lab))
+        lab.noise[lab.form(())] = noise_of(lab)
     return replace(record, baseline=found)
 
 
@@ -284,7 +280,7 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
         least_gain=plan.least_gain,
         error=error,
         bottleneck=_quantified(record, proposal),
-        undone=trial.failed is None,
+        undone=undone(trial),
         goal=plan.goal,
     )
     record = replace(record, trials=(*record.trials, trial), verdicts=(*record.verdicts, verdict))
@@ -364,7 +360,7 @@ class Replay(NamedTuple):
     differences: tuple[str, ...]
 
 
-def replay(record: Record, *, store: Store, listener: Listener = silent) -> Replay:
+def replay(record: Record, *, listener: Listener = silent) -> Replay:
     """Measure the kept recipe against the baseline again, in fresh processes.
 
     Raises NetdynoError when the record claims nothing.

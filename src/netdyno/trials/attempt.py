@@ -10,13 +10,15 @@ from msgspec.structs import replace
 
 from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
-from netdyno.interventions._base import Intervention, read
+from netdyno.interventions._base import Intervention, items_factor_of, read
 from netdyno.progress import Event
 from netdyno.records.measured import Measurement
 from netdyno.records.trial import Change, Form, Guard, Parity, Prediction, Trial
-from netdyno.stats.sequential import Schedule, pairs_needed, schedule
-from netdyno.trials.lab import Lab, items_factor
+from netdyno.stats.sequential import look_error, pairs_needed, schedule
+from netdyno.stats.spread import robust_noise
+from netdyno.trials.lab import Lab
 from netdyno.trials.race import Round, race
+from netdyno.trials.undo import not_undone
 from netdyno.verdicts import guards
 from netdyno.verdicts.judge import Look, look
 
@@ -93,7 +95,6 @@ class _Session:
     pairs: list[Pair] = field(default_factory=list)
     warmups: list[list[float]] = field(default_factory=lambda: [[], []])
     looks: list[int] = field(default_factory=list)
-    alphas: list[float] = field(default_factory=list)
     waiting: list[float] = field(default_factory=lambda: [0.0, 0.0])
     last: Look | None = None
     rerun: int = 0
@@ -107,27 +108,28 @@ class _Session:
     def run(self) -> None:
         plan = self.lab.plan
         looks = self._schedule()
-        self.planned = looks.looks[-1]
+        self.planned = looks[-1] * (PAIRS_PER_SPAWN if self.form == "processes" else 1)
         spawn = 0
         while not self._over(looks):
             self._block(spawn, looks)
             spawn += 1
         if self.last is None or (self.last.decision == "undecided" and self.pairs):
-            # Out of time between two looks: what is left of the error is spent on one last look.
-            self._look(max(self.error - sum(self.alphas), self.error / 100))
+            # Out of time between two looks: one last look, with the error that the pairs since have released.
+            self._look()
         self.lab.listener(Event(f"tried {self.change.label}", self.lab.clock() - self.began, plan.trial_s))
 
-    def _schedule(self) -> Schedule:
+    def _schedule(self) -> tuple[int, ...]:
+        """After how many units to look."""
         plan = self.lab.plan
         if self.form == "processes":
-            return schedule(FEWEST_SPAWNS, max(plan.spawns, FEWEST_SPAWNS), self.error)
+            return tuple(range(FEWEST_SPAWNS, max(plan.spawns, FEWEST_SPAWNS) + 1))
         noise = self.lab.noise.get(self.form, 0.1)
         # Half the least gain is the margin: a true gain of 1.5 times the least gain is then found, or one half of it
         # ruled out, nine times in ten.
         needed = pairs_needed(
             noise, margin=plan.least_gain / 2, error=self.error, minimum=plan.min_pairs, maximum=plan.max_pairs
         )
-        return schedule(plan.min_pairs, needed, self.error)
+        return schedule(plan.min_pairs, needed, self.error).looks
 
     @property
     def units(self) -> int:
@@ -136,20 +138,20 @@ class _Session:
             return self.pairs[-1].spawn + 1 if self.pairs else 0
         return len(self.pairs)
 
-    def _over(self, looks: Schedule) -> bool:
+    def _over(self, looks: tuple[int, ...]) -> bool:
         decided = self.last is not None and self.last.decision != "undecided"
-        return decided or self.units >= looks.looks[-1] or (bool(self.pairs) and self._late())
+        return decided or self.units >= looks[-1] or (bool(self.pairs) and self._late())
 
     def _late(self) -> bool:
         return self.lab.clock() > self.deadline
 
-    def _block(self, spawn: int, looks: Schedule) -> None:
+    def _block(self, spawn: int, looks: tuple[int, ...]) -> None:
         with ExitStack() as stack:
             control, treatment = self._sides(stack)
             steps, warmups = self.lab.warm([control, treatment], self.form)
             self.steps = steps
             for kept, new in zip(self.warmups, warmups, strict=True):
-                kept += new
+                kept.extend(new)
             self.setup_s = max(self.setup_s, treatment.setup_s - control.setup_s)
             race(
                 [control, treatment],
@@ -174,13 +176,13 @@ class _Session:
             built[position] = stack.enter_context(closing(self.lab.open(recipes[position], self.form)))
         return built[0], built[1]
 
-    def _rounds(self, looks: Schedule, setup_s: float) -> int:
+    def _rounds(self, looks: tuple[int, ...], setup_s: float) -> int:
         if self.form == "processes":
             return PAIRS_PER_SPAWN
-        left = looks.looks[-1] - len(self.pairs)
-        return left if setup_s > DEAR_SETUP_S else min(left, max(looks.looks[0], -(-looks.looks[-1] // REBUILDS)))
+        left = looks[-1] - len(self.pairs)
+        return left if setup_s > DEAR_SETUP_S else min(left, max(looks[0], -(-looks[-1] // REBUILDS)))
 
-    def _until(self, spawn: int, looks: Schedule) -> Callable[[list[Round]], bool]:
+    def _until(self, spawn: int, looks: tuple[int, ...]) -> Callable[[list[Round]], bool]:
         def until(rounds: list[Round]) -> bool:
             self._take(rounds[-1], spawn)
             if self.form == "in-process":
@@ -194,8 +196,8 @@ class _Session:
     def _take(self, done: Round, spawn: int) -> None:
         control, treatment = done.turns
         seconds = (
-            control.per_step / items_factor(self.against),
-            treatment.per_step / items_factor((*self.against, self.change)),
+            control.per_step / items_factor_of(self.against),
+            treatment.per_step / items_factor_of((*self.against, self.change)),
         )
         self.pairs.append(Pair(*seconds, order="AB" if done.order[0] == 0 else "BA", spawn=spawn))
         self.rerun += done.rerun
@@ -204,15 +206,15 @@ class _Session:
         self.same_losses = self.same_losses and control.losses == treatment.losses
         self.compared += len(control.losses)
 
-    def _planned_look(self, looks: Schedule) -> None:
-        if self.units in looks.looks:
-            position = looks.looks.index(self.units)
-            if len(self.looks) <= position:
-                self._look(looks.alphas[position])
+    def _planned_look(self, looks: tuple[int, ...]) -> None:
+        if self.units in looks and len(self.pairs) not in self.looks:
+            self._look()
 
-    def _look(self, alpha: float) -> None:
+    def _look(self) -> None:
+        if len(self.pairs) in self.looks:
+            return
         self.looks.append(len(self.pairs))
-        self.alphas.append(alpha)
+        alpha = look_error(tuple(self.looks), planned=self.planned, error=self.error)
         self.last = look(
             [pair.control for pair in self.pairs],
             [pair.treatment for pair in self.pairs],
@@ -244,7 +246,6 @@ class _Session:
             order=tuple(pair.order for pair in self.pairs),
             spawns=tuple(pair.spawn for pair in self.pairs),
             looks=tuple(self.looks),
-            alphas=tuple(self.alphas),
             rerun=self.rerun,
             steps_per_turn=self.steps,
             parity=parity,
@@ -268,10 +269,10 @@ def _probe(lab: Lab, intervention: Intervention, change: Change, against: tuple[
 
 def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
     """Guards that a faster change must hold; looked at only where it is faster."""
-    if last is None or not _worth_checking(lab, trial, last):
+    if last is None or not _worth_checking(lab, last):
         return trial
     plan = lab.plan
-    found: list[Guard] = []
+    found: list[Guard] = [_taken_back(lab, trial)]
     parity = trial.parity
     bits_differ = any(p.measure == "bits" and p.worst > 0 for p in parity)
     if trial.numerics != "same-bits" and bits_differ:
@@ -286,7 +287,21 @@ def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
     return replace(trial, parity=parity, guards=(*trial.guards, *found))
 
 
-def _worth_checking(lab: Lab, trial: Trial, last: Look) -> bool:
+TAKEN_BACK = "taken back"
+
+
+def _taken_back(lab: Lab, trial: Trial) -> Guard:
+    different = not_undone(lab.workload, trial.change, against=trial.against, seed=lab.plan.seed)
+    says = f"not as before: {different}" if different else "taken back, and every byte was as before"
+    return Guard(name=TAKEN_BACK, holds=different is None, says=says)
+
+
+def undone(trial: Trial) -> bool | None:
+    """Whether taking the change back restored everything; None when it was not checked."""
+    return next((guard.holds for guard in trial.guards if guard.name == TAKEN_BACK), None)
+
+
+def _worth_checking(lab: Lab, last: Look) -> bool:
     return last.decision == "keep" or (lab.plan.goal == "memory" and last.gain.low > -lab.plan.least_gain)
 
 
@@ -319,10 +334,11 @@ def _measurement(samples: object, warmup: object = (), waiting: float = 0.0) -> 
     )
 
 
-def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> list[float]:
-    """Log ratios of an A/A trial in one process: the same recipe on both sides."""
-    import math
+def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> float:
+    """The noise of an A/A trial: the standard deviation of log ratios, the same recipe on both sides.
 
+    Raises ArmError.
+    """
     form = lab.form(recipe)
     with ExitStack() as stack:
         arms = [stack.enter_context(closing(lab.open(recipe, form))) for _ in range(2)]
@@ -336,4 +352,4 @@ def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> l
             listener=lab.listener,
             doing="measuring the noise of this machine",
         )
-    return [math.log(done.seconds(0) / done.seconds(1)) for done in rounds]
+    return robust_noise([done.seconds(0) for done in rounds], [done.seconds(1) for done in rounds])

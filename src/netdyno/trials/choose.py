@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
-from netdyno.interventions._base import Facts, Intervention, catalogue, written
+from netdyno.interventions._base import Facts, Intervention, catalogue, items_factor_of, written
 from netdyno.records.evidence import StepTimeline
 from netdyno.records.record import Proposal
 from netdyno.records.trial import Change, Form
 from netdyno.targets.subject import Subject
-from netdyno.trials.lab import Lab, items_factor
+from netdyno.trials.lab import Lab
 from netdyno.trials.race import race
 
 DATA_PHASES = ("data", "collate", "copy")
@@ -162,7 +162,7 @@ def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Pr
         if not running:
             return choice.proposals[0]
         try:
-            scales = {position: items_factor((change,)) for position, change in enumerate(changes)}
+            scales = {position: items_factor_of((change,)) for position, change in enumerate(changes)}
             winner = _race_of_settings(lab, running, form, scales, doing=f"racing settings of {choice.id}")
         except ArmError:
             winner = next(iter(running))

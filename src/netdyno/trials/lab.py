@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from netdyno.arms import open_arm, steps_per_turn
 from netdyno.arms.base import Arm
-from netdyno.interventions._base import form_of, read
+from netdyno.interventions._base import form_of
 from netdyno.progress import Listener, silent
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Form, Trajectories
@@ -19,14 +19,6 @@ TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
 # An epoch's start (workers, first batches) belongs to a step's price, so where an epoch is short a turn is one.
 SHORT_EPOCH_S = 0.8
 WARM_TURNS = 2
-
-
-def items_factor(recipe: tuple[Change, ...]) -> float:
-    """How many times as many items a step of this recipe takes: seconds are compared per item of the original step."""
-    factor = 1.0
-    for change in recipe:
-        factor *= getattr(read(change), "items_factor", 1.0)
-    return factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +107,5 @@ class Lab:
             )
         key = (recipe, nudge)
         if key not in self.learned:
-            self.learned[key] = trajectories(
-                self.workload, recipe, self.course[0], nudge=nudge, listener=self.listener
-            )
+            self.learned[key] = trajectories(self.workload, recipe, self.course[0], nudge=nudge, listener=self.listener)
         return self.learned[key]

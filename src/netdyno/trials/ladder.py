@@ -3,9 +3,10 @@
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
+from netdyno.interventions._base import items_factor_of
 from netdyno.progress import Event
 from netdyno.records.trial import ArmTimes, Change
-from netdyno.trials.lab import Lab, items_factor
+from netdyno.trials.lab import Lab
 from netdyno.trials.race import Round, race
 from netdyno.verdicts.attribute import ladder
 
@@ -31,7 +32,7 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
     Raises ArmError.
     """
     recipes = ladder(order) if rungs else ((), order)
-    factors = [items_factor(recipe) for recipe in recipes]
+    factors = [items_factor_of(recipe) for recipe in recipes]
     began = lab.clock()
     times: list[list[tuple[float, ...]]] = [[] for _ in recipes]
     checks: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
@@ -46,7 +47,7 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
         for position, kept in enumerate(times):
             kept.append(tuple(done.seconds(position) / factors[position] for done in rounds))
         for position, kept in enumerate(checks):
-            kept.append(tuple(done.seconds(position) / (1.0, items_factor(order))[position] for done in ends))
+            kept.append(tuple(done.seconds(position) / (1.0, items_factor_of(order))[position] for done in ends))
         waiting += [turn.waiting_share for done in (*rounds, *ends) for turn in done.turns]
     return Climb(
         arms=tuple(ArmTimes(recipe=recipe, times=tuple(rows)) for recipe, rows in zip(recipes, times, strict=True)),

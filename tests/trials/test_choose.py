@@ -1,0 +1,67 @@
+"""What is tried next: the data layer first, then gain per effort; a second chance only for better prospects."""
+
+from netdyno.records.evidence import StepTimeline
+from netdyno.records.measured import Split
+from netdyno.records.record import Proposal
+from netdyno.records.trial import Change
+from netdyno.trials.choose import next_choice
+
+
+def proposal(name, layer, *, high, effort=1.0, trust=1.0, refused=None):
+    return Proposal(
+        change=Change(id=name),
+        layers=(layer,),
+        numerics="same-bits",
+        predicted_low=high,
+        predicted_high=high,
+        why="",
+        effort=effort,
+        trust=trust,
+        refused=refused,
+    )
+
+
+def timeline(data):
+    phases = {"data": Split(running=data), "forward": Split(running=1 - data)}
+    return StepTimeline(steps=1, step=Split(running=1.0), phases=phases)
+
+
+def test_faults_in_two_layers_yield_the_data_fault_first():
+    proposed = [proposal("bf16-autocast", "compute", high=0.5), proposal("cache-samples", "data", high=0.2)]
+    assert next_choice(proposed, tried={}, timeline=timeline(0.4)).id == "cache-samples"
+
+
+def test_a_layer_is_left_when_it_is_no_longer_the_bottleneck():
+    proposed = [proposal("bf16-autocast", "compute", high=0.5), proposal("cache-samples", "data", high=0.06)]
+    assert next_choice(proposed, tried={}, timeline=timeline(0.07)).id == "bf16-autocast"
+
+
+def test_within_a_layer_the_order_is_gain_per_effort():
+    proposed = [
+        proposal("compile-model", "compute", high=0.30, effort=10),
+        proposal("fused-optimizer", "compute", high=0.06, effort=1),
+        proposal("threads", "compute", high=0.10, effort=4),
+    ]
+    order, tried = [], {}
+    while choice := next_choice(proposed, tried=tried, timeline=timeline(0.0)):
+        order.append(choice.id)
+        tried[choice.id] = choice.proposals[0].predicted_high
+    assert order == ["fused-optimizer", "compile-model", "threads"]
+
+
+def test_an_intervention_with_a_poor_record_of_predictions_is_tried_later():
+    proposed = [
+        proposal("channels-last", "compute", high=0.30, trust=0.2),
+        proposal("threads", "compute", high=0.10, trust=1.0),
+    ]
+    assert next_choice(proposed, tried={}, timeline=timeline(0.0)).id == "threads"
+
+
+def test_what_was_tried_gets_a_second_chance_only_when_its_prospects_have_grown():
+    proposed = [proposal("bf16-autocast", "compute", high=0.20)]
+    assert next_choice(proposed, tried={"bf16-autocast": 0.18}, timeline=timeline(0.0)) is None
+    assert next_choice(proposed, tried={"bf16-autocast": 0.06}, timeline=timeline(0.0)) is not None
+
+
+def test_a_refused_proposal_is_never_chosen():
+    assert next_choice([proposal("x", "compute", high=0.9, refused="no")], tried={}, timeline=None) is None
