@@ -1,9 +1,10 @@
 """How batches are made: the data path of a target, as settings that can be replaced."""
 
+import copy
 import hashlib
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,13 +34,28 @@ class Augmented(Dataset[Any]):
         return self.augment(self.base[index])
 
 
+class AugmentedStream(IterableDataset[Any]):
+    """The same for a dataset that can only be read in order. Its length is the base's, if that has one."""
+
+    def __init__(self, base: Dataset[Any], augment: Callable[[Any], Any]) -> None:
+        self.base = base
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return len(self.base)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.augment, iter(self.base))  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Feed:
     """The data path. `dataset` is read per sample; `augment` is its declared random transform.
 
     `direct` set means no DataLoader at all: a function from (indices) to a batch, for data that
     fit in memory. The order of samples depends on `seed` alone, so two feeds with one seed
-    give the same samples in the same batches, whatever their workers.
+    give the same samples in the same batches, whatever their workers. A declared `sampler` is
+    copied for each pass over the data, and given a generator under `seed` where it takes one.
     """
 
     dataset: Dataset[Any]
@@ -56,6 +72,7 @@ class Feed:
     start_method: str | None = None
     worker_init: Callable[[int], None] | None = None
     direct: Callable[[torch.Tensor], Any] | None = None
+    sampler: Any = None
     seed: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -66,14 +83,14 @@ class Feed:
 
     @property
     def samples(self) -> int:
-        """Samples per epoch; raises TypeError for an iterable dataset without a length."""
+        """Samples in the dataset; raises TypeError for an iterable dataset without a length."""
         return len(self.dataset)  # type: ignore[arg-type]
 
     @property
     def steps_per_epoch(self) -> int | None:
         """Batches per epoch, or None when the dataset does not know its length."""
         try:
-            count = self.samples
+            count = self.samples if self.sampler is None else len(self.sampler)
         except TypeError:
             return None
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
@@ -86,29 +103,31 @@ class Feed:
     def epochs(self, nested: Nested | None = None) -> Iterator[Any]:
         """Batches without end, epoch after epoch. `nested("collate")` times collating in this process."""
         loader = _Direct(self) if self.direct is not None else self._loader(nested)
+        iterator: Any = None
         try:
             for _ in itertools.count():
                 empty = True
-                for batch in loader:
+                iterator = iter(loader)
+                for batch in iterator:
                     empty = False
                     yield batch
                 if empty:
                     return
         finally:
-            _shut(loader)
+            # Persistent or not: whoever closes the epochs early must find no worker left behind.
+            if hasattr(iterator, "_shutdown_workers"):
+                iterator._shutdown_workers()
 
     def _loader(self, nested: Nested | None) -> DataLoader[Any]:
         collate = self.collate
         if nested is not None and self.workers == 0:
             collate = _timed(collate, nested)
-        dataset = self.dataset if self.augment is None else Augmented(self.dataset, self.augment)
-        order: dict[str, Any] = {}
-        if not self.iterable:
-            # The sampler owns its generator: the loader's own draws (one base seed per epoch) must not
-            # shift the order of samples when workers are switched on or made persistent.
-            generator = torch.Generator().manual_seed(self.seed)
-            sized: Any = dataset
-            order["sampler"] = RandomSampler(sized, generator=generator) if self.shuffle else SequentialSampler(sized)
+        dataset = self.dataset
+        if self.augment is not None:
+            dataset = (AugmentedStream if self.iterable else Augmented)(dataset, self.augment)
+        # The sampler owns its generator: the loader's own draws (one base seed per epoch) must not
+        # shift the order of samples when workers are switched on or made persistent.
+        order: dict[str, Any] = {} if self.iterable else {"sampler": self.order()}
         busy: dict[str, Any] = {}
         if self.workers:
             busy = {
@@ -130,34 +149,37 @@ class Feed:
             **self.extra,
         )
 
+    def order(self) -> Iterable[int]:
+        """The order of samples, made anew: each loop over it is one epoch, and the first is always the same."""
+        generator = torch.Generator().manual_seed(self.seed)
+        if self.sampler is not None:
+            sampler = copy.copy(self.sampler)
+            if hasattr(sampler, "generator"):
+                sampler.generator = generator
+            return sampler
+        positions: Any = range(len(self.dataset))  # type: ignore[arg-type]
+        return RandomSampler(positions, generator=generator) if self.shuffle else SequentialSampler(positions)
+
     def evaluation(self) -> "Feed":
         """The same path for validation data: in order, nothing dropped, no random transform."""
-        return replace(self, shuffle=False, drop_last=False, augment=None, batch_augment=None, direct=None)
+        return replace(
+            self, shuffle=False, drop_last=False, augment=None, batch_augment=None, direct=None, sampler=None
+        )
 
 
 class _Direct:
-    """Batches cut straight from tensors in memory, in the order that the sampler would give."""
+    """Batches cut straight from tensors in memory, in the order that the loader's own sampler gives."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
-        self.generator = torch.Generator().manual_seed(feed.seed)
+        self.order = feed.order()
 
     def __iter__(self) -> Iterator[Any]:
         feed = self.feed
         assert feed.direct is not None
-        order = torch.arange(feed.samples)
-        if feed.shuffle:
-            # The DataLoader's own sampler, so that batches equal those of the loader bit for bit.
-            order = torch.tensor(list(RandomSampler(range(feed.samples), generator=self.generator)))
-        for chosen in order.split(feed.batch_size):
+        for chosen in torch.tensor(list(self.order), dtype=torch.int64).split(feed.batch_size):
             if len(chosen) == feed.batch_size or not feed.drop_last:
                 yield feed.direct(chosen)
-
-
-def _shut(loader: Any) -> None:
-    iterator = getattr(loader, "_iterator", None)
-    if iterator is not None and hasattr(iterator, "_shutdown_workers"):
-        iterator._shutdown_workers()
 
 
 def _timed(collate: Callable[[list[Any]], Any], nested: Nested) -> Callable[[list[Any]], Any]:
@@ -183,13 +205,23 @@ class _seeded:  # noqa: N801  a function that must survive pickling
 
 
 def checksum(batches: list[Any]) -> str:
-    """A short hash of the bytes of some batches: proves that two sides were fed the same data."""
+    """A short hash of the bytes of some batches: proves that two sides were fed the same data.
+
+    What is neither tensor, array nor plain data counts by its type only: its text may hold an address.
+    """
     digest = hashlib.blake2b(digest_size=8)
     leaves, _ = torch.utils._pytree.tree_flatten(batches)
     for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            digest.update(str((tuple(leaf.shape), leaf.dtype)).encode())
-            digest.update(leaf.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        else:
-            digest.update(repr(leaf).encode())
+        digest.update(_content(leaf))
     return digest.hexdigest()
+
+
+def _content(leaf: Any) -> bytes:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+        leaf = torch.from_numpy(np.ascontiguousarray(leaf))
+    if isinstance(leaf, torch.Tensor):
+        flat = leaf.detach().cpu().contiguous().reshape(-1)
+        return str((tuple(leaf.shape), leaf.dtype)).encode() + flat.view(torch.uint8).numpy().tobytes()
+    if isinstance(leaf, str | bytes | int | float | complex | bool | None):
+        return repr(leaf).encode()
+    return type(leaf).__qualname__.encode()

@@ -71,6 +71,11 @@ class Subject:
         return replace(self, around_forward=(*self.around_forward, *contexts))
 
 
+def target_of(batch: Batch) -> Any:
+    """What the loss compares with: the last part of a tuple or list; of any other batch, a dict say, all of it."""
+    return batch[-1] if isinstance(batch, tuple | list) else batch
+
+
 def tensors(batch: Batch) -> list[Tensor]:
     """All tensors of a batch, in a fixed order, whatever it is made of."""
     leaves, _ = torch.utils._pytree.tree_flatten(batch)

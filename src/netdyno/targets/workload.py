@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import random
 import sys
+import sysconfig
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from netdyno.errors import TargetError
 from netdyno.targets.feed import Feed
-from netdyno.targets.subject import Batch, Subject, to_device
+from netdyno.targets.samples import kept_randomness
+from netdyno.targets.subject import Batch, Subject, target_of, to_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class Workload:
     optimizer:      (parameters) -> Optimizer. Default: AdamW, lr 1e-3.
     augment:        a random per-sample transform, sample -> sample, kept apart from `train` so that what is
                     before it can be cached; `batch_augment` is the same transform for a whole batch of tensors.
-    loader:         DataLoader arguments of the original program: num_workers, pin_memory, shuffle, …
+    loader:         DataLoader arguments of the original program: num_workers, pin_memory, shuffle, sampler, …
+                    Unlike PyTorch's own defaults, `shuffle` and `drop_last` are True unless declared.
     forward:        (model, batch) -> output. Default: `model(*batch[:-1])`.
     log:            (model, loss) -> None, whatever the original program writes down each step.
     steps:          updates of a whole training run, for break-even. Default: `epochs` times the epoch.
@@ -78,10 +81,11 @@ class Workload:
     def fresh(self, seed: int = 0) -> Subject:
         """A live copy, built under `seed`; two copies with one seed are equal to the bit.
 
+        The global generators are left as `seed` sets them, so that two copies also train alike.
         Raises TargetError when a part cannot be built or has the wrong shape.
         """
+        device = _device(self.device)
         seed_everything(seed)
-        device = torch.device(self.device)
         model = _built("model", self.model)
         if not isinstance(model, nn.Module):
             raise TargetError(
@@ -91,11 +95,26 @@ class Workload:
             )
         model = model.to(device).train()
         optimizer = _built("optimizer", lambda: (self.optimizer or _adamw)(model.parameters()))
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TargetError(
+                f"`optimizer` of `{self.name}` does not give an optimizer",
+                because=f"it returned a `{type(optimizer).__name__}`",
+                hint="write it like `optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)`",
+            )
         train, _ = self.datasets()
+        feed = self.feed(train, seed=seed)
+        if feed.steps_per_epoch == 0:
+            raise TargetError(
+                f"`{self.name}` has no step in an epoch",
+                because=f"a batch of `{self.batch_size}` is larger than the `{feed.samples}` samples of `train`",
+                hint='make `batch_size` smaller, or declare `loader={"drop_last": False}`',
+            )
+        # Building data and parameters draws random numbers, the data only the first time.
+        seed_everything(seed)
         return Subject(
             model=model,
             optimizer=optimizer,
-            feed=self.feed(train, seed=seed),
+            feed=feed,
             forward=self.forward or _forward,
             loss=_Loss(self.loss),
             device=device,
@@ -104,8 +123,9 @@ class Workload:
         )
 
     def feed(self, dataset: Dataset[Any], *, seed: int = 0) -> Feed:
-        """The data path of the original program over `dataset`."""
+        """The data path of the original program over `dataset`. Raises TargetError for what no DataLoader takes."""
         settings = dict(self.loader)
+        _refuse_unknown(settings)
         known = {
             "workers": settings.pop("num_workers", 0),
             "prefetch_factor": settings.pop("prefetch_factor", None),
@@ -115,6 +135,7 @@ class Workload:
             "drop_last": settings.pop("drop_last", True),
             "start_method": settings.pop("multiprocessing_context", None),
             "worker_init": settings.pop("worker_init_fn", None),
+            "sampler": settings.pop("sampler", None),
         }
         return Feed(
             dataset=dataset,
@@ -128,14 +149,19 @@ class Workload:
         )
 
     def datasets(self) -> tuple[Dataset[Any], Dataset[Any]]:
-        """Training and validation data. Built once per process: decoding them again changes nothing."""
+        """Training and validation data, built once per process and always under the same seed.
+
+        The global generators are left as they were: whether data were built before must not be felt.
+        """
         cached = _DATA.get(id(self))
         if cached is None or cached[0] is not self:
-            train = _dataset("train", self.train)
-            if self.val is not None:
-                val = _dataset("val", self.val)
-            else:
-                train, val = _held_out(train)
+            with kept_randomness():
+                seed_everything(0)
+                train = _dataset("train", self.train)
+                if self.val is not None:
+                    val = _dataset("val", self.val)
+                else:
+                    train, val = _held_out(train)
             cached = (self, train, val)
             _DATA[id(self)] = cached
         return cached[1], cached[2]
@@ -144,9 +170,12 @@ class Workload:
         """The metric of one batch, or None when there is none that fits."""
         if self.metric is not None:
             return float(self.metric(output, target))
-        if isinstance(output, Tensor) and isinstance(target, Tensor) and not target.is_floating_point():
-            return (output.argmax(1) == target).double().mean().item()
-        return None
+        if not isinstance(output, Tensor) or not isinstance(target, Tensor) or target.is_floating_point():
+            return None
+        # Classes lie along dimension 1, as cross-entropy has them; anything else needs a declared metric.
+        if output.dim() != target.dim() + 1 or output.shape[:1] + output.shape[2:] != target.shape:
+            return None
+        return (output.argmax(1) == target).double().mean().item()
 
     @property
     def updates(self) -> int:
@@ -175,9 +204,15 @@ class _Loss:
         self.declared = declared
 
     def __call__(self, output: Any, batch: Batch) -> Tensor:
-        target = batch[-1]
+        target = target_of(batch)
         if self.declared is not None:
             return self.declared(output, target)
+        if not isinstance(target, Tensor):
+            raise TargetError(
+                "there is no loss that fits the target",
+                because=f"the default losses need a tensor, and the target is a `{type(target).__name__}`",
+                hint="declare `loss=lambda output, target: …`",
+            )
         if target.is_floating_point():
             return F.mse_loss(output, target)
         return F.cross_entropy(output, target)
@@ -185,6 +220,40 @@ class _Loss:
 
 def _forward(model: nn.Module, batch: Batch) -> Any:
     return model(*batch[:-1])
+
+
+# What a DataLoader takes besides these is its own field of a Workload, or ours to decide.
+_TAKEN = {
+    "dataset": "declare `train=`",
+    "batch_size": "declare `batch_size=` beside `loader=`",
+    "collate_fn": "declare `collate=` beside `loader=`",
+    "batch_sampler": "declare `batch_size=`, and the order as `sampler`",
+    "generator": "leave it out: the order of samples is seeded by netdyno, so that two sides get the same",
+}
+
+
+def _refuse_unknown(settings: Mapping[str, Any]) -> None:
+    known = set(inspect.signature(DataLoader).parameters) - set(_TAKEN)
+    for key in settings:
+        if key not in known:
+            raise TargetError(
+                f"`loader` must not hold `{key}`",
+                because="it is declared elsewhere" if key in _TAKEN else "a DataLoader has no such argument",
+                hint=_TAKEN.get(key, f"it takes {', '.join(sorted(known))}"),
+            )
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise TargetError(
+            f"cannot use the device `{name}`",
+            because=str(error).strip().split("\n")[0],
+            hint='declare `device="cpu"`, or `"cuda"` on a machine that has such a device',
+        ) from error
+    return device
 
 
 def _adamw(parameters: Any) -> torch.optim.Optimizer:
@@ -205,12 +274,18 @@ def _built(part: str, make: Callable[[], Any]) -> Any:
         ) from error
 
 
+# Frames in these folders are not the user's: this package, Python's own library, installed packages.
+_NOT_THE_USERS = tuple(
+    {str(Path(__file__).parents[1])} | {sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")}
+)
+
+
 def _last_user_line(error: BaseException) -> str:
     trace = error.__traceback__
     place = ""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if "netdyno" not in name:
+        if not name.startswith((*_NOT_THE_USERS, "<")):
             place = f" ({name}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place
@@ -226,28 +301,50 @@ def _dataset(part: str, make: Callable[[], Any]) -> Dataset[Any]:
                 because=f"their first dimensions are {sorted(sizes)}",
                 hint="inputs and targets need one row per sample",
             )
-        return TensorDataset(*data)
-    if not hasattr(data, "__getitem__") and not hasattr(data, "__iter__"):
+        data = TensorDataset(*data)
+    # A tuple of arrays would pass for a dataset of two samples.
+    elif isinstance(data, tuple) or not (hasattr(data, "__getitem__") or hasattr(data, "__iter__")):
+        inside = f" of `{'`, `'.join(type(item).__name__ for item in data)}`" if isinstance(data, tuple) else ""
         raise TargetError(
             f"`{part}` does not give a dataset",
-            because=f"it returned a `{type(data).__name__}`",
-            hint="return a torch Dataset, or a tuple of tensors (inputs…, target)",
+            because=f"it returned a `{type(data).__name__}`{inside}",
+            hint="return a torch Dataset, or a tuple of tensors (inputs…, target); torch.from_numpy makes arrays tensors",
+        )
+    if _length(data) == 0:
+        raise TargetError(
+            f"`{part}` is empty",
+            because="it has `0` samples",
+            hint="check the path and the filter it is read with",
         )
     return data
 
 
-def _held_out(train: Dataset[Any]) -> tuple[Dataset[Any], Dataset[Any]]:
+def _length(data: Any) -> int | None:
     try:
-        count = len(train)  # type: ignore[arg-type]
-    except TypeError:
+        return len(data)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _held_out(train: Dataset[Any]) -> tuple[Dataset[Any], Dataset[Any]]:
+    count = None if isinstance(train, IterableDataset) else _length(train)
+    if count is None or count < 2:
         raise TargetError(
             "there is no validation data",
-            because="`val` is not declared and `train` does not know its length",
+            because="`val` is not declared and "
+            + ("`train` can only be read in order" if count is None else f"`train` has `{count}` sample"),
             hint="declare `val=` beside `train=`",
-        ) from None
+        )
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
     cut = max(1, count // 10)
-    return torch.utils.data.Subset(train, order[cut:]), torch.utils.data.Subset(train, order[:cut])
+    return _part(train, order[cut:]), _part(train, order[:cut])
+
+
+def _part(data: Dataset[Any], indices: list[int]) -> Dataset[Any]:
+    # Tensors stay tensors, so that they can still be sliced.
+    if type(data) is TensorDataset:
+        return TensorDataset(*(tensor[indices] for tensor in data.tensors))
+    return Subset(data, indices)
 
 
 def load(reference: str) -> Workload:
@@ -256,7 +353,11 @@ def load(reference: str) -> Workload:
     The name after the colon is a Workload, or a function without arguments that gives one. Raises
     TargetError when there is no such file, name or workload.
     """
-    where, _, name = reference.partition(":")
+    where, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
+    if where == "garage":
+        from netdyno.targets import garage
+
+        return garage.workload(name)
     module = _module(where, reference)
     if not name:
         found = [key for key, value in vars(module).items() if isinstance(value, Workload)]
@@ -276,7 +377,7 @@ def load(reference: str) -> Workload:
             hint="check the spelling; names are case-sensitive",
         )
     if callable(value) and not isinstance(value, Workload):
-        value = _built(name, value)
+        value = _built(f"{where}:{name}", value)
     if not isinstance(value, Workload):
         raise TargetError(
             f"`{name}` in `{where}` is not a workload",
@@ -284,15 +385,14 @@ def load(reference: str) -> Workload:
             hint="make it a netdyno.Workload(model=…, train=…), or a function that returns one; `netdyno init` writes an example",
         )
     if not value.name:
+        # In place: a renamed copy would be another workload, whose data are decoded again.
         object.__setattr__(value, "name", name.lower())
     return value
 
 
 def _module(where: str, reference: str) -> Any:
-    if where == "garage":
-        return importlib.import_module("netdyno.targets.garage")
-    path = Path(where)
-    if path.suffix == ".py" or "/" in where:
+    path = Path(where).expanduser()
+    if path.suffix == ".py" or "/" in where or not where:
         if not path.is_file():
             raise TargetError(
                 f"cannot find `{where}`",
@@ -302,29 +402,34 @@ def _module(where: str, reference: str) -> Any:
         return _executed(path, reference)
     try:
         return importlib.import_module(where)
-    except ModuleNotFoundError as error:
+    except Exception as error:
+        because = str(error) if isinstance(error, ModuleNotFoundError) else f"{type(error).__name__}: {error}"
         raise TargetError(
             f"cannot import `{where}`",
-            because=str(error),
+            because=because + _last_user_line(error),
             hint="give the path of a work.py, a module on the Python path, or `garage:digits`",
         ) from error
 
 
+_EXECUTED: dict[Path, Any] = {}
+
+
 def _executed(path: Path, reference: str) -> Any:
-    name = f"_netdyno_work_{path.stem}_{zlib.crc32(str(path.resolve()).encode())}"
-    if name in sys.modules:
-        return sys.modules[name]
+    path = path.resolve()
+    if path in _EXECUTED:
+        return _EXECUTED[path]
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # loader workers unpickle datasets by this name
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         line = error.lineno if isinstance(error, SyntaxError) else None
         place = f" ({path}:{line})" if line else _last_user_line(error)
@@ -333,7 +438,22 @@ def _executed(path: Path, reference: str) -> Any:
             because=f"{type(error).__name__}: {error}{place}",
             hint=f"run `python {path}` to see the whole traceback",
         ) from error
+    _EXECUTED[path] = module
     return module
+
+
+def _module_name(path: Path) -> str:
+    """The name under which `import` finds the file too, so that a spawned loader worker can unpickle its datasets.
+
+    When that name means something else, one that nothing else has.
+    """
+    name = path.stem
+    importlib.invalidate_caches()  # the file may be newer than the last look into its folder
+    if name.isidentifier() and name not in sys.modules:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path:
+            return name
+    return f"_netdyno_work_{zlib.crc32(str(path).encode())}"
 
 
 def source_of(workload: Workload) -> str:
