@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from netdyno.records.measured import Interval
-from netdyno.records.trial import Form, Guard, Memory, Ticks, Trial, Verdict
+from netdyno.records.trial import Form, Guard, Memory, Parity, Ticks, Trial, Verdict
 from netdyno.stats.paired import UNBOUNDED, as_gain, hodges_lehmann, log_ratios, total_gain
 from netdyno.stats.sequential import look_error
 from netdyno.stats.spread import over_spawns
@@ -246,9 +246,14 @@ def _unknown(trial: Trial) -> tuple[str, ...]:
         says.append("the two sides were fed different batches, so their times cannot be compared")
     if trial.numerics in CHANGES_TRAINING:
         says += [f"{guard.name} could not be judged: {guard.says}" for guard in _open(trial.guards)]
-        if not trial.parity:
+        if not any(_judges_training(parity) for parity in trial.parity):
             says.append(f"{trial.numerics}: what it does to the training was not measured")
     return tuple(says)
+
+
+def _judges_training(parity: Parity) -> bool:
+    """True for a gate on the trajectory, and for losses that did not differ in a single bit."""
+    return parity.measure in {"envelope", "metric"} or (parity.measure == "bits" and parity.worst == 0)
 
 
 def _open(guards: tuple[Guard, ...]) -> list[Guard]:
