@@ -1,6 +1,7 @@
 """Counts where the memory of one training step goes, to the byte."""
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from netdyno.measure import host
-from netdyno.measure.step import train_on, turning
+from netdyno.measure.step import forward_loss, train_on, turning
 from netdyno.records.evidence import MemoryAccount
 from netdyno.targets.subject import Batch, Subject, tensors
 
@@ -20,58 +21,44 @@ class Allocation(NamedTuple):
     size: int
 
 
-class Peak(NamedTuple):
-    """The highest point of a stretch of work: bytes above its beginning, and what was taken and still held then."""
-
-    growth: int
-    held: dict[int, int]  # address -> bytes
-
-
 class Saved(NamedTuple):
-    """What the forward pass kept for the backward pass: bytes by address of their storage."""
+    """Bytes by address of some storages."""
 
     storages: dict[int, int]
 
     @property
     def bytes(self) -> int:
+        """All of them together."""
         return sum(self.storages.values())
 
 
 def memory_account(subject: Subject, batch: Batch) -> MemoryAccount:
     """The account of one steady training step on a placed `batch`. Trains the subject by three updates.
 
-    All parts are counted from tensors, each storage once. `peak` is the most that was held at one moment;
-    gradients and activations are partly never held together, so the parts may add up to more. `workspace` is
-    what was held at the peak and is none of the other parts. `available` is what this process could have had
-    in all: what is free now and what the subject holds already.
+    All parts are counted from tensors, each storage once. `peak` is the most that was held at one moment, and
+    `workspace` what it holds beyond the other parts. Parts that are never held together (gradients and activations
+    in a model of few layers) may add up to more than the peak; then `workspace` is 0. `available` is what this
+    process could have had in all: what is free now and what the subject holds already.
     """
     with turning(subject):
         for _ in range(2):  # the first makes the optimizer's state, the second shows that it has stopped growing
             train_on(subject, batch)
-        fixed = {
+        parts = {
             "parameters": size_of(subject.model.parameters()),
             "buffers": size_of(subject.model.buffers()),
             "optimizer_state": size_of(state_tensors(subject.optimizer)),
             "batch": size_of(tensors(batch)),
         }
-        held_gradients = size_of(gradients(subject.model))
+        persistent = sum(parts.values()) + size_of(gradients(subject.model))
         free = _free(subject.device)
-        with _unreleased(subject) as last:
-            peak, saved = _measured_step(subject, batch)
-        gradient_storages = last.storages
-    persistent = sum(fixed.values()) + held_gradients
-    top = persistent + peak.growth
-    named = saved.storages | gradient_storages
-    if subject.device.type == "cuda":
-        workspace = max(0, peak.growth - saved.bytes)
-    else:
-        workspace = sum(size for address, size in peak.held.items() if named.get(address) != size)
+        with _gradients_of_a_step(subject) as last:
+            growth, saved = _measured_step(subject, batch)
+    parts |= {"gradients": last.bytes, "activations": saved.bytes}
+    peak = persistent + growth
     return MemoryAccount(
-        **fixed,
-        gradients=sum(gradient_storages.values()),
-        activations=saved.bytes,
-        workspace=workspace,
-        peak=top,
+        **parts,
+        workspace=max(0, peak - sum(parts.values())),
+        peak=peak,
         capacity=_capacity(subject.device),
         available=free + persistent,
     )
@@ -123,30 +110,18 @@ def saving(known: Iterable[Tensor]) -> Iterator[Saved]:
 
 def activation_bytes(subject: Subject, batch: Batch) -> int:
     """Bytes that one forward pass and loss keep for the backward pass, beyond parameters and the batch."""
-    from netdyno.measure.step import forward_loss
-
     with turning(subject), saving(_known(subject, batch)) as saved:
         forward_loss(subject, batch)
     return saved.bytes
 
 
-def peak_of(events: Iterable[Allocation]) -> Peak:
-    """The highest point of a stretch of allocator events.
+def highest(events: Iterable[Allocation]) -> int:
+    """The highest level that a stretch of allocator events reaches, in bytes above its beginning.
 
-    >>> peak_of([Allocation(1, 100), Allocation(2, 50), Allocation(1, -100), Allocation(3, 20)])
-    Peak(growth=150, held={1: 100, 2: 50})
+    >>> highest([Allocation(1, 100), Allocation(2, 50), Allocation(1, -100), Allocation(3, 20)])
+    150
     """
-    level, top = 0, Peak(0, {})
-    held: dict[int, int] = {}
-    for event in events:
-        level += event.size
-        if event.size > 0:
-            held[event.address] = event.size
-        else:
-            held.pop(event.address, None)
-        if level > top.growth:
-            top = Peak(level, dict(held))
-    return top
+    return max(itertools.accumulate((event.size for event in events), initial=0))
 
 
 @contextlib.contextmanager
@@ -172,21 +147,21 @@ def allocating(device: torch.device) -> Iterator[list[Allocation]]:
     events += [Allocation(address, size) for _, address, size in timed]
 
 
-def _measured_step(subject: Subject, batch: Batch) -> tuple[Peak, Saved]:
+def _measured_step(subject: Subject, batch: Batch) -> tuple[int, Saved]:
     if subject.device.type == "cuda":
         before = torch.cuda.memory_allocated(subject.device)
         torch.cuda.reset_peak_memory_stats(subject.device)
         with saving(_known(subject, batch)) as saved:
             train_on(subject, batch)
         torch.cuda.synchronize(subject.device)
-        return Peak(torch.cuda.max_memory_allocated(subject.device) - before, {}), saved
+        return torch.cuda.max_memory_allocated(subject.device) - before, saved
     with allocating(subject.device) as events, saving(_known(subject, batch)) as saved:
         train_on(subject, batch)
-    return peak_of(events), saved
+    return highest(events), saved
 
 
 @contextlib.contextmanager
-def _unreleased(subject: Subject) -> Iterator[Saved]:
+def _gradients_of_a_step(subject: Subject) -> Iterator[Saved]:
     """Notes the gradients at the moment the optimizer begins its step, before they are released."""
     found = Saved({})
 

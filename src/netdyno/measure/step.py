@@ -35,7 +35,7 @@ class Stepper:
             before = others_waiting()
             watch.start("data")
             for _ in range(steps):
-                losses.append(self._step(watch))
+                losses.append(self.step())
                 watch.phase("data")
             watch.stop()
             waited = others_waiting() - before
@@ -47,8 +47,9 @@ class Stepper:
             others_waiting=waited,
         )
 
-    def _step(self, watch: Stopwatch) -> torch.Tensor:
-        subject = self.subject
+    def step(self) -> torch.Tensor:
+        """One training step; the stopwatch is on and in phase "data". Gives the loss, unread."""
+        subject, watch = self.subject, self.stopwatch
         batch = next(self.batches, _END)
         if batch is _END:
             raise _ran_out()

@@ -84,7 +84,12 @@ def _module(module: nn.Module) -> Iterator[None]:
 def _optimizer(optimizer: torch.optim.Optimizer) -> Iterator[None]:
     state = {parameter: dict(values) for parameter, values in optimizer.state.items()}
     groups = [(group, dict(group)) for group in optimizer.param_groups]
-    kept = [_Kept(value) for values in (*state.values(), *(was for _, was in groups)) for value in values.values() if _is_tensor(value)]
+    kept = [
+        _Kept(value)
+        for values in (*state.values(), *(was for _, was in groups))
+        for value in values.values()
+        if _is_tensor(value)
+    ]
     attributes = dict(vars(optimizer))
     hooks = [(value, value.copy()) for name, value in attributes.items() if name.endswith("_hooks")]
     try:
