@@ -1,0 +1,116 @@
+"""How a command ends when it does not end well: three lines, a report to paste, or where the record is."""
+
+import contextlib
+import platform
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+
+from netdyno.errors import NetdynoError
+from netdyno.store import Store
+
+DONE, NO, PUT_RIGHT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+WORTH_KNOWING = ("netdyno", "torch", "numpy", "msgspec", "scipy", "rich", "typer", "psutil")
+
+
+@contextlib.contextmanager
+def naming_the_record(store: Store) -> Iterator[None]:
+    """Whatever ends the inside early carries the path of the record so far."""
+    try:
+        yield
+    except BaseException as error:
+        if store.saved is not None:
+            error.netdyno_record = store.saved  # type: ignore[attr-defined]
+        raise
+
+
+def status_of(error: BaseException, words: Sequence[str]) -> int:
+    """Say on stderr what ended the command, and answer with the house's exit status."""
+    record: Path | None = _attribute(error, "netdyno_record")
+    if isinstance(error, NetdynoError):
+        _talk(str(error))
+        return PUT_RIGHT
+    if isinstance(error, KeyboardInterrupt | typer.Abort) or isinstance(error.__cause__, KeyboardInterrupt):
+        _talk(f"interrupted; the record so far: {record}" if record else "interrupted; nothing was recorded yet")
+        return INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else NO
+    if hasattr(error, "format_message"):  # the parser's own errors: an unknown option, a missing argument
+        _talk(str(_misspoken(error, words)))
+        return PUT_RIGHT
+    _talk(f"This is a bug of ours, not yours; please paste this file into an issue: {_report(error, words, record)}")
+    return BUG
+
+
+@contextlib.contextmanager
+def on_terminate() -> Iterator[None]:
+    """Being told to end is like being interrupted: arms are shut and the record is named."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread: whoever runs us there decides about signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _misspoken(error: Any, words: Sequence[str]) -> NetdynoError:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "netdyno"
+    return NetdynoError(
+        f"cannot run `netdyno {' '.join(words)}`".rstrip(),
+        because=" ".join(error.format_message().split()).rstrip(".") or "it says too little",
+        hint=f"`{command} --help` lists what there is",
+    )
+
+
+def _report(error: BaseException, words: Sequence[str], record: Path | None) -> Path:
+    lines = [
+        f"command: netdyno {' '.join(words)}",
+        f"python: {sys.version}",
+        f"system: {platform.platform()}",
+        *(f"{name}: {_version(name)}" for name in WORTH_KNOWING),
+        f"last record: {record or 'none'}",
+        "",
+        "".join(traceback.format_exception(error)),
+    ]
+    if record is not None:
+        with contextlib.suppress(OSError):
+            lines += ["record:", record.read_text()]
+    with tempfile.NamedTemporaryFile("w", prefix="netdyno-bug-", suffix=".txt", delete=False) as file:
+        file.write("\n".join(lines))
+    return Path(file.name)
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _attribute(error: BaseException | None, name: str) -> Any:
+    """The attribute of an error or of what caused it."""
+    while error is not None:
+        if hasattr(error, name):
+            return getattr(error, name)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _talk(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,91 @@
+"""What holds a workload back, from fresh evidence or from a stored run."""
+
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from netdyno.cli import _options as options
+from netdyno.cli._endings import DONE, NO, naming_the_record
+from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
+from netdyno.cli._output import colour, put, tell, width
+from netdyno.cli._progress import listening, loading
+from netdyno.records.diagnosis import Outcome
+from netdyno.records.record import Plan, Record
+from netdyno.store import Store
+
+
+def doctor(
+    *,
+    subject: Annotated[
+        str, typer.Argument(metavar="WORKLOAD|RUN", help="`work.py:Digits` to examine it now, or a stored run.")
+    ],
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
+    ] = None,
+    budget: Budget = "5m",
+    seed: Seed = 0,
+    store: StoreFolder = STORE,
+    json: AsJson = False,
+    progress: Progress = ProgressForm.AUTO,
+) -> int:
+    """Say what holds a workload back.
+
+    A stored run is examined again by today's rules, without a device.
+    """
+    shelf = Store(store)
+    bad = _gates(fail_on)
+    if is_workload(subject):
+        plan = Plan(budget_s=options.duration(budget), seed=seed)
+        record = _examined(subject, plan, shelf, progress)
+    else:
+        record = again(shelf.load(subject))
+    if json:
+        put(as_json(record.outcomes))
+    else:
+        from netdyno.reports import text
+
+        put(text.render_findings(record.outcomes, width=width(), colour=colour()))
+    return NO if sick(record.outcomes, bad) else DONE
+
+
+def is_workload(subject: str) -> bool:
+    """True for what names a workload, and not a run.
+
+    >>> is_workload("work.py:Digits"), is_workload("last"), is_workload("runs/a.json")
+    (True, False, False)
+    """
+    return ":" in subject or subject.endswith(".py")
+
+
+def again(record: Record) -> Record:
+    """A stored run with the outcomes of today's rules over its evidence."""
+    from netdyno.rules._base import diagnose
+
+    outcomes = diagnose(
+        record.evidence, environment=record.environment, ceilings=record.ceilings, baseline=record.baseline
+    )
+    return replace(record, outcomes=outcomes)
+
+
+def sick(outcomes: tuple[Outcome, ...], bad: tuple[str, ...]) -> bool:
+    """True when a rule that the gate names has found something."""
+    found = {outcome.rule for outcome in outcomes if outcome.state == "found"}
+    return bool(found if "any" in bad else found & set(bad))
+
+
+def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) -> Record:
+    with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
+        loading(listener)
+        from netdyno import bench
+
+        record = bench.diagnose(reference, plan, store=shelf, listener=listener)
+    tell(f"record:  {shelf.path(record.id)}")
+    return record
+
+
+def _gates(fail_on: list[str] | None) -> tuple[str, ...]:
+    asked = options.names(fail_on)
+    options.known(tuple(name for name in asked if name != "any"), options.files_of("rules"), kind="rule")
+    return asked

@@ -1,0 +1,26 @@
+"""Whether a run's claim still holds."""
+
+from netdyno.cli._endings import DONE, NO
+from netdyno.cli._options import STORE, AsJson, Progress, ProgressForm, Run, StoreFolder, as_json
+from netdyno.cli._output import put, tell
+from netdyno.cli._progress import listening, loading
+from netdyno.store import Store
+
+
+def replay(
+    *, run: Run = "last", store: StoreFolder = STORE, json: AsJson = False, progress: Progress = ProgressForm.AUTO
+) -> int:
+    """Check whether a run's claim still holds.
+
+    Measures its kept changes against its baseline again, in fresh processes; exits with 1 when the claim fails.
+    """
+    record = Store(store).load(run)
+    with listening(progress) as listener:
+        loading(listener)
+        from netdyno import bench
+
+        found = bench.replay(record, listener=listener)
+    put(as_json(found) if json else found.says)
+    if found.differences:
+        tell(f"measured under another {', '.join(found.differences)} than the claim: that alone can move it")
+    return DONE if found.holds else NO

@@ -1,0 +1,133 @@
+"""The main job: measure a workload, find what holds it back, try changes, keep what is proven."""
+
+from typing import Annotated, Any
+
+import typer
+
+from netdyno.cli import _options as options
+from netdyno.cli._endings import DONE, NO, naming_the_record
+from netdyno.cli._options import (
+    STORE,
+    AnyNumerics,
+    AsJson,
+    Budget,
+    Goal,
+    Progress,
+    ProgressForm,
+    Seed,
+    StoreFolder,
+)
+from netdyno.cli._output import answer, tell, write_leavings
+from netdyno.cli._progress import listening, loading
+from netdyno.errors import NetdynoError
+from netdyno.records.record import Plan, Record
+from netdyno.store import Store
+
+DEFAULT = Plan()
+
+
+def tune(
+    *,
+    reference: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Budget = "10m",
+    least_gain: Annotated[
+        str, typer.Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
+    ] = "5%",
+    goal: Annotated[Goal, typer.Option(help="Win time, or win memory at equal speed.")] = Goal.TIME,
+    memory_budget: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What the tuned program may use: 2GiB.", show_default=False)
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="CHANGE", help="Try these changes and no others; repeat or use commas.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="CHANGE", help="Leave these changes out; repeat or use commas.")
+    ] = None,
+    allow: Annotated[
+        list[AnyNumerics] | None,
+        typer.Option(
+            metavar="CLASS",
+            help=f"Numerics classes that may be tried, of {', '.join(AnyNumerics)}; repeat.",
+            show_default="all but other-training",
+        ),
+    ] = None,
+    trial_seconds: Annotated[str, typer.Option(metavar="TIME", help="Wall time of one trial at most.")] = "60s",
+    spawns: Annotated[
+        int, typer.Option(min=2, help="How often both sides of a process trial are started.")
+    ] = DEFAULT.spawns,
+    seed: Seed = 0,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short.", show_default=False)
+    ] = None,
+    fail_on_no_gain: Annotated[
+        bool, typer.Option("--fail-on-no-gain", help="Exit with 1 when nothing was kept.")
+    ] = False,
+    store: StoreFolder = STORE,
+    json: AsJson = False,
+    progress: Progress = ProgressForm.AUTO,
+) -> int:
+    """Make a workload faster, with proof.
+
+    Measures it, finds what holds it back, tries reversible changes in fair paired trials, keeps what is proven,
+    and attributes the gain piece by piece.
+    """
+    shelf = Store(store)
+    earlier = shelf.load(resume) if resume else None
+    plan = earlier.plan if earlier else Plan(
+        budget_s=options.duration(budget),
+        least_gain=options.share(least_gain),
+        goal=goal.value,
+        memory_budget=options.size(memory_budget) if memory_budget else None,
+        only=_changes(only),
+        skip=_changes(skip),
+        allow=_classes(allow),
+        trial_s=options.duration(trial_seconds),
+        spawns=spawns,
+        seed=seed,
+    )  # fmt: skip
+    record = _tuned(_target(reference, earlier), plan, shelf, earlier, progress)
+    answer(record, json=json)
+    for line in write_leavings(record, shelf):
+        tell(line)
+    return NO if fail_on_no_gain and not record.recipe else DONE
+
+
+def _tuned(reference: str, plan: Plan, shelf: Store, earlier: Record | None, progress: ProgressForm) -> Record:
+    with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
+        loading(listener)
+        from netdyno import bench
+
+        return bench.tune(reference, plan, store=shelf, listener=listener, resume=earlier)
+
+
+def _target(reference: str | None, earlier: Record | None) -> str:
+    if reference is None and earlier is None:
+        raise NetdynoError(
+            "there is nothing to tune",
+            because="neither a workload nor `--resume RUN` was given",
+            hint="`netdyno tune garage:digits` tries a built-in one; `netdyno init` writes a work.py for yours",
+        )
+    if earlier is None:
+        assert reference is not None
+        return reference
+    if reference is not None and reference != earlier.target.source:
+        raise NetdynoError(
+            f"cannot resume `{earlier.id}` on `{reference}`",
+            because=f"it was run on `{earlier.target.source}`",
+            hint=f"`netdyno tune --resume {earlier.id}` is enough",
+        )
+    return earlier.target.source
+
+
+def _changes(given: list[str] | None) -> tuple[str, ...]:
+    return options.known(options.names(given), options.files_of("interventions"), kind="change")
+
+
+def _classes(given: list[AnyNumerics] | None) -> Any:
+    return tuple(each.value for each in given) if given else DEFAULT.allow
