@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def growth(levels: Sequence[Level]) -> Growth:
     slope = median((late.bytes - early.bytes) / (late.batches - early.batches) for early, late in pairs)
     rising = sum(late.bytes > early.bytes for early, late in pairs) / len(pairs)
     cuts = [kept[len(kept) * part // 4 - (part > 0)] for part in range(5)]
-    steady = all(late.bytes - early.bytes >= PIECE for early, late in zip(cuts, cuts[1:], strict=False))
+    steady = all(late.bytes - early.bytes >= PIECE for early, late in pairwise(cuts))
     return Growth(slope, certain=steady and rising >= 0.9)
 
 

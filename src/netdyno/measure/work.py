@@ -120,7 +120,7 @@ def _distinct(items: list[Tensor]) -> dict[tuple[int, int], int]:
         if item.layout == torch.strided and item.numel():
             storage = item.untyped_storage()
             # An expanded tensor has more elements than memory behind it.
-            found[storage.data_ptr(), item.storage_offset()] = min(item.nbytes, storage.nbytes())
+            found[storage.data_ptr(), int(item.storage_offset())] = min(item.nbytes, storage.nbytes())
     return found
 
 
