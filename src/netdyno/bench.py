@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -316,7 +317,7 @@ def _look_again(campaign: Campaign, record: Record) -> None:
         budget_s=GATHER * record.plan.budget_s / 3,
         listener=campaign.listener,
         only=PROBED_AGAIN,
-        recipe=record.recipe,
+        applied=partial(applied, record.recipe),
     )
     campaign.facts = {**campaign.facts, **facts_from(evidence)}
 
