@@ -30,15 +30,18 @@ def pooled_deviation(groups: Sequence[Sequence[float]], level: float = 0.95) -> 
 
 
 def t_interval(values: Sequence[float], level: float, *, unbounded: float = UNBOUNDED) -> Interval:
-    """The mean of `values` with Student's interval. A single value says nothing of its spread: ± `unbounded`."""
+    """The mean of `values` with Student's interval, which never reaches beyond ± `unbounded`.
+
+    A single value says nothing of its own spread: its interval reaches exactly that far.
+    """
     if not values:
         raise ValueError("no values to estimate from")
     middle = fmean(values)
-    if len(values) == 1 or level >= 1:
-        return Interval(middle=middle, low=middle - unbounded, high=middle + unbounded, level=level)
-    half = t_quantile((1 + level) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    half = min(half, unbounded)
-    return Interval(middle=middle, low=middle - half, high=middle + half, level=level)
+    low, high = min(-unbounded, middle), max(unbounded, middle)
+    if len(values) > 1 and level < 1:
+        half = t_quantile((1 + level) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+        low, high = max(low, middle - half), min(high, middle + half)
+    return Interval(middle=middle, low=low, high=high, level=level)
 
 
 def over_spawns(values_by_spawn: Sequence[Sequence[float]], level: float, *, unbounded: float = UNBOUNDED) -> Interval:

@@ -20,7 +20,7 @@ SAME_BATCHES = ("same-bits", "reordered", "lower-precision")
 
 
 class Look(NamedTuple):
-    """What a trial shows so far. `total` is the share of all time saved, stalls left out."""
+    """What a trial shows so far. `total` is the share of all time saved (`paired.total_gain`)."""
 
     decision: Decision
     gain: Interval
@@ -174,7 +174,7 @@ def _on_time(seen: Look | None, *, least_gain: float) -> tuple[Decision, tuple[s
 
 def _why_undecided(seen: Look, *, least_gain: float, asked: str) -> str:
     gain = seen.gain
-    if gain.low <= _nothing().low:
+    if gain.low <= _nothing().low or gain.high >= _nothing().high:
         return f"too few pairs or spawns for an interval at {words.level_of(gain)}"
     if gain.low > least_gain or gain.high < least_gain:
         return (
