@@ -1,4 +1,4 @@
-"""The record itself, for other programs."""  # noqa: A005
+"""The record itself, for other programs."""
 
 from netdyno.records import codec
 from netdyno.records.record import Record

@@ -8,7 +8,7 @@ from netdyno.records.record import Record
 from netdyno.reports import _info as info
 from netdyno.reports._units import plain
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 _TICKS = re.compile(r"`+")
 
 

@@ -1,0 +1,278 @@
+"""A run as one HTML file that opens from disk: no network, dark and light, by keyboard, on a phone, on paper."""
+
+import base64
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from netdyno.records import codec
+from netdyno.records.measured import Interval, Split
+from netdyno.records.record import Record
+from netdyno.reports import _info as info
+from netdyno.reports import _pictures as pictures
+from netdyno.reports._units import duration, fixed, number, plain, ranged, ranged_time, rate, setting, share, size
+
+
+class Span(NamedTuple):
+    """Where something lies on a track, in per cent of the track's width."""
+
+    left: float
+    width: float
+
+
+class BarInfo(NamedTuple):
+    """One row of the waterfall with the places of its bar and of its interval."""
+
+    row: info.WaterfallRow
+    bar: Span
+    whisker: Span
+    middle: str
+    between: str
+
+
+class ForecastInfo(NamedTuple):
+    """A prediction beside its outcome, on one scale for all trials."""
+
+    trial: info.TrialInfo
+    predicted: Span | None
+    measured: Span | None
+    middle: float | None
+    svg: str
+    caption: str
+
+
+class Tile(NamedTuple):
+    """One number that a reader looks for first."""
+
+    name: str
+    says: str
+    under: str
+
+
+class PageInfo(NamedTuple):
+    """All that the page shows. The template formats and decides nothing."""
+
+    record: Record
+    title: str
+    headline: info.HeadlineInfo
+    big: str
+    rest: str
+    tiles: tuple[Tile, ...]
+    waterfall: info.WaterfallInfo | None
+    bars: tuple[BarInfo, ...]
+    recipe: tuple[info.RecipeRow, ...]
+    diagnosis: info.DiagnosisInfo
+    forecasts: tuple[ForecastInfo, ...]
+    zero: float
+    least: float
+    timeline: pictures.TimelineInfo | None
+    baseline: info.BaselineInfo | None
+    memory: pictures.MemoryInfo | None
+    roofline: pictures.RooflineInfo | None
+    not_tried: tuple[info.NotTriedInfo, ...]
+    smoke: tuple[info.SmokeInfo, ...]
+    measured: tuple[info.Fact, ...]
+    environment: tuple[info.Fact, ...]
+
+
+def render(record: Record) -> str:
+    """The page, complete in itself: styles, script, charts and the record are inside."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    page = page_info(record)
+    room = PackageLoader("netdyno.reports", "_templates")
+    shelf = Environment(
+        loader=room,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
+    )
+    shelf.filters |= {
+        "duration": duration,
+        "share": share,
+        "setting": setting,
+        "size": size,
+        "number": number,
+        "fixed": fixed,
+        "of": _part_of,
+        "rate": rate,
+    }
+    script = _source(shelf, "report.js")
+    return shelf.get_template("report.html").render(
+        page=page,
+        decided=_DECIDED,
+        style=Markup(shelf.get_template("report.css").render()),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        roofline_svg=Markup(_roofline(page.roofline)),  # noqa: S704 - matplotlib escapes its text
+        svg=Markup,  # for our charts only: matplotlib escapes their text
+        data=Markup(embedded(record)),  # noqa: S704 - `embedded` leaves no angle bracket
+        span=lambda interval: (
+            ranged(interval, page.waterfall.unit, page.waterfall.decimals) if page.waterfall else None
+        ),
+    )
+
+
+_DECIDED = {
+    "keep": ("✓", "kept"),
+    "drop": ("✗", "dropped"),
+    "undecided": ("?", "undecided"),
+    "failed": ("!", "failed"),
+    "open": ("…", "no verdict"),
+}
+
+
+def _source(shelf: Any, name: str) -> str:
+    return shelf.loader.get_source(shelf, name)[0]
+
+
+def _finalized(value: object) -> object:
+    """Strings lose their control characters on the way into the page; what is markup already stays."""
+    return plain(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def embedded(record: Record) -> str:
+    """The record as JSON that cannot end the script element it stands in: no angle bracket is left."""
+    text = codec.encode(record).decode()
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    assert json.loads(text) == json.loads(codec.encode(record))
+    return text
+
+
+def page_info(record: Record) -> PageInfo:
+    """Everything the page shows, ready to be placed."""
+    told = info.headline(record)
+    big, rest = _split(told)
+    falls = info.waterfall(record)
+    tried = info.trials(record)
+    low, high = _forecast_scale(tried, record.plan.least_gain)
+    return PageInfo(
+        record=record,
+        title=plain(record.target.name),
+        headline=told,
+        big=big,
+        rest=rest,
+        tiles=tuple(_tiles(record, tried)),
+        waterfall=falls,
+        bars=tuple(_bar(row, falls) for row in falls.rows) if falls else (),
+        recipe=info.recipe(record),
+        diagnosis=info.diagnosis(record.outcomes),
+        forecasts=tuple(_forecast(one, low, high, record.plan.least_gain) for one in tried),
+        zero=_place(0.0, low, high),
+        least=_place(record.plan.least_gain, low, high),
+        timeline=pictures.timeline(record),
+        baseline=info.baselines(record.baseline, record.target.item),
+        memory=pictures.memory(record),
+        roofline=pictures.roofline(record),
+        not_tried=info.not_tried(record),
+        smoke=info.smoke(record.smoke),
+        measured=info.measured(record),
+        environment=info.environment(record.environment, record.ceilings),
+    )
+
+
+def _split(told: info.HeadlineInfo) -> tuple[str, str]:
+    """A proven factor is set large, and the sentence goes on after it."""
+    if told.state in ("faster", "slower"):
+        big, _, rest = told.says.partition(" ")
+        return big, rest
+    return "", told.says
+
+
+def _tiles(record: Record, tried: tuple[info.TrialInfo, ...]) -> list[Tile]:
+    tiles = []
+    total = record.attribution
+    if total is not None and record.recipe:
+        unit_says = info.arrow(total.baseline_s, total.final_s)
+        tiles.append(
+            Tile("time per step", unit_says, f"baseline {_between(total.baseline_s)}, final {_between(total.final_s)}")
+        )
+    counts = info.step_counts(record)
+    if counts:
+        tiles.append(Tile(counts.name, counts.says, f"{number(record.target.items_per_step)} per step"))
+    if tried:
+        kept = sum(one.decision == "keep" for one in tried)
+        pairs = sum(one.pairs for one in tried)
+        tiles.append(Tile("changes kept", f"{kept} of {len(tried)} tried", f"in {number(pairs)} pairs"))
+    if record.baseline is not None:
+        account = pictures.memory(record)
+        under = f"{share(account.pressure)} of what was free" if account else "baseline"
+        tiles.append(Tile("peak memory", size(record.baseline.peak_bytes), under))
+    if record.wall_s:
+        tiles.append(Tile("run", duration(record.wall_s), record.made_at[:10]))
+    return tiles
+
+
+def _between(interval: Interval) -> str:
+    return ranged_time(interval).range
+
+
+def _bar(row: info.WaterfallRow, falls: info.WaterfallInfo) -> BarInfo:
+    """A change's interval is drawn where its bar ends; that of baseline and final at their tips."""
+    whole = row.kind in ("baseline", "final")
+    ends = (row.seconds.low, row.seconds.high) if whole else (row.start - row.seconds.high, row.start - row.seconds.low)
+    middle, between = ranged(row.seconds, falls.unit, falls.decimals)
+    return BarInfo(row, _span(row.start, row.end, 0.0, falls.widest), _span(*ends, 0.0, falls.widest), middle, between)
+
+
+def _span(first: float, last: float, low: float, high: float) -> Span:
+    left, right = sorted((_place(first, low, high), _place(last, low, high)))
+    return Span(left, round(right - left, 3))
+
+
+def _place(value: float, low: float, high: float) -> float:
+    """Per cent of a track from `low` to `high`, held inside it."""
+    return round(min(max(100 * (value - low) / (high - low), 0.0), 100.0), 3) if high > low else 0.0
+
+
+def _forecast_scale(tried: tuple[info.TrialInfo, ...], least_gain: float) -> tuple[float, float]:
+    """From the worst to the best of all predictions and outcomes, nothing and the least gain included.
+
+    A loss of more than half a step is drawn at the edge: it must not squash what is worth comparing.
+    """
+    values = [0.0, least_gain]
+    for one in tried:
+        values += one.predicted or ()
+        values += (one.gain.low, one.gain.high) if one.gain else ()
+    low, high = max(min(values), -0.5), max(values)
+    air = 0.04 * (high - low)
+    return (low - air if low < 0 else low), high + air
+
+
+def _forecast(one: info.TrialInfo, low: float, high: float, least_gain: float) -> ForecastInfo:
+    from netdyno.reports import _figures
+
+    also = (0.0, *((one.gain.low, one.gain.high) if one.gain else ()))
+    drawn = pictures.pairs(one.saved, one.spawns, also=(*also, least_gain))
+    svg, caption = "", ""
+    if drawn is not None:
+        svg = _figures.pairs_svg(
+            drawn, gain=one.gain, least_gain=least_gain, decision=one.decision, name=f"trial-{one.number}"
+        )
+        caption = f"{len(drawn.saved)} pairs in the order they were taken, saved {one.gain_says} of a step"
+        if drawn.beyond:
+            caption += f"; {drawn.beyond} beyond the edge"
+    return ForecastInfo(
+        one,
+        _span(*one.predicted, low, high) if one.predicted else None,
+        _span(one.gain.low, one.gain.high, low, high) if one.gain else None,
+        _place(one.gain.middle, low, high) if one.gain else None,
+        svg,
+        caption,
+    )
+
+
+def _roofline(drawn: pictures.RooflineInfo | None) -> str:
+    from netdyno.reports import _figures
+
+    return _figures.roofline_svg(drawn, name="roofline") if drawn is not None and drawn.dots else ""
+
+
+def _part_of(split: Split | float, widest: float) -> str:
+    """A width in per cent for CSS."""
+    value = split.wall if isinstance(split, Split) else split
+    return f"{100 * value / widest:.3f}%" if widest > 0 else "0%"
