@@ -53,6 +53,20 @@ def own_overhead(counted: Counted, steps: int) -> float:
     return switch_cost(counted.clock) * counted.readings / steps
 
 
+def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 4) -> float:
+    """Seconds per step that the stopwatch costs: its readings in a step of this workload times what one takes."""
+    counted = Counted(thread_clock())
+    with random_state():
+        stepper = Stepper(workload.fresh(seed), Stopwatch(counted))
+        try:
+            stepper.take(1)
+            counted.readings = 0
+            stepper.take(steps)
+        finally:
+            stepper.close()
+    return own_overhead(counted, steps)
+
+
 def overhead(
     workload: Workload,
     *,
