@@ -247,7 +247,7 @@ def _cleaned(rows: list[Sequence[float]]) -> list[list[float]]:
     """The rounds of one spawn, side by side, with the machine's drift taken out and stalls moved in.
 
     log seconds = side + round + rest, fitted by medians (Tukey's median polish), so that a stall moves neither. The
-    common part of a round is replaced by its mean over rounds: the level stays, the drift goes. Rounds that not
+    common part of a round is replaced by its median over rounds: the level stays, the drift goes. Rounds that not
     all sides finished are left out.
     """
     import numpy as np
@@ -261,7 +261,7 @@ def _cleaned(rows: list[Sequence[float]]) -> list[list[float]]:
     if spread.size:
         limit = STALL * MAD_TO_SD * float(np.median(spread))
         rest = np.clip(rest, -limit, limit)
-    clean: list[list[float]] = np.exp(side + rest + float(np.mean(drift))).tolist()
+    clean: list[list[float]] = np.exp(side + rest + float(np.median(drift))).tolist()
     return clean
 
 
