@@ -18,7 +18,7 @@ WORTH_A_WORD = 0.20  # below a fifth of the step, even an infinitely fast multip
 GOOD = 0.5  # real layers reach half to nine tenths of the best product; below half something else limits them
 
 
-@rule(suggests=("bf16-autocast", "compiled", "channels-last"))
+@rule(suggests=("bf16-autocast", "channels-last", "compile-model"))
 def compute_bound(timeline: StepTimeline, table: LayerTable, ceilings: Ceilings) -> Finding | None:
     work = timeline.share("forward", "loss", "backward")
     whole = sum(layer.seconds for layer in table.layers)

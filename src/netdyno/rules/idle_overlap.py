@@ -16,7 +16,7 @@ from netdyno.rules._base import rule
 WORTH_A_WORD = 0.10  # handing a batch from a worker to the model costs a few per cent itself
 
 
-@rule(suggests=("loader-workers", "over-core-workers", "persistent-workers"))
+@rule(suggests=("loader-workers", "persistent-workers", "prefetch-factor"))
 def idle_overlap(timeline: StepTimeline, loader: LoaderProfile, threads: ThreadUse | None) -> Finding | None:
     if loader.workers > 0:
         return None

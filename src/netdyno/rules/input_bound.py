@@ -25,7 +25,16 @@ CURES = {
 }
 
 
-@rule(suggests=("loader-workers", "over-core-workers", "batch-transforms", "cached-samples", "tensor-slicing"))
+@rule(
+    suggests=(
+        "batch-transforms",
+        "cache-samples",
+        "tensor-slicing",
+        "loader-workers",
+        "persistent-workers",
+        "prefetch-factor",
+    )
+)
 def input_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None:
     share = timeline.share("data", "collate")
     if share < WORTH_A_WORD:

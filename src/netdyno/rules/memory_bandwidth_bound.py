@@ -19,7 +19,7 @@ WORTH_A_WORD = 0.20  # below a fifth of the step, even free memory traffic wins 
 NEAR = 0.4  # a copy counts its bytes once but allocates its answer: it shows 0.4 to 0.8 of the triad rate
 
 
-@rule(suggests=("bf16-autocast", "compiled", "channels-last"))
+@rule(suggests=("bf16-autocast", "compile-model", "channels-last", "glibc-arena-reuse"))
 def memory_bandwidth_bound(timeline: StepTimeline, table: LayerTable, ceilings: Ceilings) -> Finding | None:
     work = timeline.share("forward", "loss", "backward")
     whole = sum(layer.seconds for layer in table.layers)

@@ -14,7 +14,7 @@ PRESSING = 0.80  # the allocator's fragments and the next odd-shaped batch need 
 SWAPS = 64 * 2**20  # less than this is what a system parks at start-up and never reads again
 
 
-@rule(suggests=("checkpointing", "bf16-autocast", "batch-size", "prefetch"))
+@rule(suggests=("gradient-checkpointing", "bf16-autocast", "batch-size", "prefetch-factor"))
 def memory_pressure(account: MemoryAccount, machine: MachineState | None) -> Finding | None:
     # Swap that is full while memory is free was filled by something that is long over.
     swaps = machine is not None and machine.swap_used > SWAPS and account.peak > machine.memory_available

@@ -17,7 +17,7 @@ from netdyno.rules._base import rule
 WORTH_A_WORD = 1 / 7
 
 
-@rule(suggests=("fused-optimizer", "foreach-optimizer", "set-to-none"))
+@rule(suggests=("fused-optimizer", "foreach-optimizer"))
 def optimizer_bound(timeline: StepTimeline, account: MemoryAccount | None, ceilings: Ceilings | None) -> Finding | None:
     share = timeline.share("optimizer")
     if share < WORTH_A_WORD:

@@ -15,7 +15,7 @@ WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 WAITS = 0.05  # threads that have cores of their own wait for less than a twentieth of the time
 
 
-@rule(suggests=("threads", "passive-wait"))
+@rule(suggests=("threads", "wait-policy"))
 def oversubscribed_threads(use: ThreadUse) -> Finding | None:
     threads = use.torch_threads + use.workers * use.worker_threads
     faster = fewer_and_faster(use)

@@ -17,7 +17,7 @@ WORTH_A_WORD = 0.20  # calling operators always costs something; below a fifth c
 SMALL_S = 50e-6  # calling one operator with autograd costs 5 to 15 µs; ten times that hides it
 
 
-@rule(suggests=("compiled", "foreach-optimizer", "fused-optimizer", "batch-size"))
+@rule(suggests=("compile-model", "foreach-optimizer", "fused-optimizer", "batch-size"))
 def python_bound(timeline: StepTimeline, table: OpTable) -> Finding | None:
     if not table.dispatches or not timeline.step.own:
         return None

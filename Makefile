@@ -1,0 +1,56 @@
+# `make demo`   the main job on a built-in workload, from a fresh clone
+# `make test`   everything that is checked, installing what is missing
+# `make check`  the same without installing, in the environment BIN (for instance BIN=/path/to/venv/bin)
+# `make bench-NAME`  one of benchmarks/NAME.py; they take minutes and print tables
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN ?= $(VENV)/bin
+TORCH ?= 2.13.0
+INSTALLED := $(VENV)/.netdyno-installed
+
+# These rooms never import torch: their tests answer in seconds, so they go first.
+QUICK := records stats verdicts rules store reports
+QUICK_TESTS := $(wildcard $(addprefix tests/,$(QUICK)))
+QUICK_SOURCE := $(addprefix src/netdyno/,$(QUICK))
+
+.PHONY: demo test check format lint types quick rest examples
+.DEFAULT_GOAL := check
+
+demo: $(INSTALLED)
+	$(VENV)/bin/netdyno tune garage:digits --budget 150s
+
+test: $(INSTALLED)
+	$(MAKE) check BIN=$(VENV)/bin
+
+check: format lint types quick rest examples
+
+$(INSTALLED): pyproject.toml
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,series]'
+	touch $@
+
+format:
+	$(BIN)/ruff format --check --quiet .
+
+lint:
+	$(BIN)/ruff check --quiet .
+	$(BIN)/lint-imports
+
+types:
+	$(BIN)/mypy
+
+quick:
+	$(BIN)/python -m pytest -q --doctest-modules $(QUICK_TESTS) $(QUICK_SOURCE)
+
+rest:
+	$(BIN)/python -m pytest -q --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE)) tests src/netdyno
+
+examples:
+	@for example in $(wildcard examples/[0-9]*.py); do \
+		echo "$$example"; $(BIN)/python "$$example" > /dev/null || exit 1; \
+	done
+
+bench-%: benchmarks/%.py
+	$(BIN)/python $<
