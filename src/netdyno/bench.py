@@ -27,7 +27,7 @@ from netdyno.measure.smoke import smoke
 from netdyno.probes import _base as probes
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.diagnosis import Outcome
-from netdyno.records.environment import Ceilings
+from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
 from netdyno.records.record import Failure, Plan, Proposal, Record, Target
 from netdyno.rules import _base as rules
@@ -36,14 +36,14 @@ from netdyno.store import Store
 from netdyno.targets import workload as workloads
 from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import best_setting, next_choice, proposals
-from netdyno.trials.lab import Lab
+from netdyno.trials.lab import Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
 from netdyno.verdicts import compare, guards, predictions
 from netdyno.verdicts.judge import judge
 
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
-BASELINE, GATHER, WALK = 0.10, 0.10, 0.65
+BASELINE, NOISE, GATHER, WALK = 0.10, 0.03, 0.10, 0.65
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
 
 
@@ -168,7 +168,7 @@ def describe(campaign: Campaign, record: Record) -> Record:
     return replace(record, environment=environment, ceilings=machine_ceilings(campaign.store, environment))
 
 
-def machine_ceilings(store: Store, environment: object) -> Ceilings | None:
+def machine_ceilings(store: Store, environment: Environment) -> Ceilings | None:
     """The ceilings of this machine, measured once and then read from the store."""
     known = store.load_ceilings(environment.id)
     if known is None:
@@ -194,12 +194,18 @@ def baseline_step(campaign: Campaign, record: Record) -> Record:
     campaign.says("four baselines")
     lab = campaign.lab
     budget_s = BASELINE * record.plan.budget_s
-    found = baselines(lab.workload, seed=record.plan.seed, budget_s=budget_s, listener=campaign.listener)
-    step_s = sorted(found.step.samples)[len(found.step.samples) // 2]
+    found = baselines(
+        lab.workload,
+        seed=record.plan.seed,
+        budget_s=budget_s,
+        listener=campaign.listener,
+        environment=record.environment.id if record.environment else "",
+    )
     with suppress(ArithmeticError):
-        found = replace(found, stability=guards.stability(lab.learning((), step_s=step_s)))
-    with suppress(ArmError):
-        lab.noise[lab.form(())] = noise_of(lab)
+        found = replace(found, stability=guards.stability(lab.learning((), step_s=wall_of(found.step))))
+    if lab.form(()) == "in-process":
+        with suppress(ArmError):
+            lab.noise["in-process"] = noise_of(lab, budget_s=NOISE * record.plan.budget_s)
     return replace(record, baseline=found)
 
 

@@ -16,7 +16,7 @@ from netdyno.records.measured import Measurement
 from netdyno.records.trial import Change, Form, Guard, Parity, Prediction, Trial
 from netdyno.stats.sequential import look_error, pairs_needed, schedule
 from netdyno.stats.spread import robust_noise
-from netdyno.trials.lab import Lab
+from netdyno.trials.lab import Lab, wall_of
 from netdyno.trials.race import Round, race
 from netdyno.trials.undo import not_undone
 from netdyno.verdicts import guards
@@ -28,6 +28,7 @@ REBUILDS = 3
 DEAR_SETUP_S = 2.0
 PAIRS_PER_SPAWN = 5
 FEWEST_SPAWNS = 3
+FEWEST_NOISE_PAIRS = 4
 PARITY_STEPS = 20  # updates whose losses must agree to the bit before "same bits" is said
 
 
@@ -173,7 +174,8 @@ class _Session:
         recipes = [self.against, (*self.against, self.change)]
         built: dict[int, Arm] = {}
         for position in self.lab.chance.sample(range(2), 2):
-            built[position] = stack.enter_context(closing(self.lab.open(recipes[position], self.form)))
+            arm = self.lab.open(recipes[position], self.form, fresh=self.lab.fresh(*recipes))
+            built[position] = stack.enter_context(closing(arm))
         return built[0], built[1]
 
     def _rounds(self, looks: tuple[int, ...], setup_s: float) -> int:
@@ -229,7 +231,7 @@ class _Session:
         count = max(len(self.pairs), 1)
         checksums = self.details.get("checksums")
         memory = self.details.get("memory", (None, None))
-        parity = ()
+        parity: tuple[Parity, ...] = ()
         if self.compared >= PARITY_STEPS:
             parity = (
                 Parity(
@@ -306,7 +308,7 @@ def _worth_checking(lab: Lab, last: Look) -> bool:
 
 
 def _quality(lab: Lab, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
-    step_s = _middle(trial.control.samples)
+    step_s = wall_of(trial.control)
     control = lab.learning(trial.against, step_s=step_s)
     treatment = lab.learning((*trial.against, trial.change), step_s=step_s)
     allowed = lab.workload.allowed
@@ -334,12 +336,13 @@ def _measurement(samples: object, warmup: object = (), waiting: float = 0.0) -> 
     )
 
 
-def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> float:
+def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16, budget_s: float = 10.0) -> float:
     """The noise of an A/A trial: the standard deviation of log ratios, the same recipe on both sides.
 
-    Raises ArmError.
+    Four pairs at least, then more until `budget_s` is spent. Raises ArmError.
     """
     form = lab.form(recipe)
+    deadline = lab.clock() + budget_s
     with ExitStack() as stack:
         arms = [stack.enter_context(closing(lab.open(recipe, form))) for _ in range(2)]
         steps, _ = lab.warm(arms, form)
@@ -349,6 +352,7 @@ def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16) -> f
             steps=steps,
             chance=random.Random(lab.plan.seed),
             waiting_limit=lab.plan.waiting_limit,
+            until=lambda done: len(done) >= FEWEST_NOISE_PAIRS and lab.clock() > deadline,
             listener=lab.listener,
             doing="measuring the noise of this machine",
         )

@@ -154,7 +154,9 @@ def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Pr
         running: dict[int, Arm] = {}
         for position, change in enumerate(changes):
             try:
-                arm = stack.enter_context(closing(lab.open((*against, change), form)))
+                arm = stack.enter_context(
+                    closing(lab.open((*against, change), form, fresh=lab.fresh((*against, *changes))))
+                )
                 arm.turn(1)
                 running[position] = arm
             except ArmError:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from netdyno.arms import open_arm, steps_per_turn
 from netdyno.arms.base import Arm
-from netdyno.interventions._base import form_of
+from netdyno.interventions._base import environment_of, form_of
 from netdyno.progress import Listener, silent
+from netdyno.records.measured import Measurement
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Form, Trajectories
 from netdyno.targets.workload import Workload
@@ -19,6 +20,15 @@ TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
 # An epoch's start (workers, first batches) belongs to a step's price, so where an epoch is short a turn is one.
 SHORT_EPOCH_S = 0.8
 WARM_TURNS = 2
+
+
+def wall_of(steps: Measurement) -> float:
+    """Wall seconds per step: what the middle sample took, and the waiting that came on top of it.
+
+    Budgets are wall time, while samples leave out what other programs took.
+    """
+    own = sorted(steps.samples)[len(steps.samples) // 2]
+    return own / max(1.0 - steps.waiting_share, 0.05)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +52,22 @@ class Lab:
             return "processes"
         return "processes" if any(form_of(recipe) == "processes" for recipe in recipes) else "in-process"
 
-    def open(self, recipe: tuple[Change, ...], form: Form, *, limit_s: float | None = None) -> Arm:
-        """One side, built and ready to step. Raises ArmError."""
+    def open(self, recipe: tuple[Change, ...], form: Form, *, limit_s: float | None = None, fresh: bool = False) -> Arm:
+        """One side, built and ready to step; `fresh` as a new interpreter instead of a fork. Raises ArmError."""
         return self.opener(
             self.reference if form == "processes" else self.workload,
             recipe,
             form=form,
             seed=self.plan.seed,
             limit_s=limit_s or self.limit_s,
+            fresh=fresh,
         )
+
+    @staticmethod
+    def fresh(*recipes: tuple[Change, ...]) -> bool:
+        """Whether sides must start as new interpreters: all of them as soon as one needs environment variables,
+        or a difference of birth would be measured."""
+        return any(environment_of(recipe) for recipe in recipes)
 
     @property
     def limit_s(self) -> float:

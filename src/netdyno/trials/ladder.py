@@ -60,7 +60,7 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
 def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...]) -> tuple[list[Round], list[Round]]:
     with ExitStack() as stack:
         built = {
-            position: stack.enter_context(closing(lab.open(recipes[position], "processes")))
+            position: stack.enter_context(closing(lab.open(recipes[position], "processes", fresh=lab.fresh(*recipes))))
             for position in lab.chance.sample(range(len(recipes)), len(recipes))
         }
         arms = [built[position] for position in range(len(recipes))]

@@ -44,11 +44,14 @@ def fingerprint(subject: Subject) -> Iterator[tuple[str, object]]:
     for number, group in enumerate(subject.optimizer.param_groups):
         yield f"optimizer group {number}", {key: repr(value) for key, value in group.items() if key != "params"}
         yield f"parameters of group {number}", tuple(map(id, group["params"]))
-    yield "optimizer state", {
-        (id(parameter), key): _seen(value) if isinstance(value, Tensor) else repr(value)
-        for parameter, values in subject.optimizer.state.items()
-        for key, value in values.items()
-    }
+    yield (
+        "optimizer state",
+        {
+            (id(parameter), key): _seen(value) if isinstance(value, Tensor) else repr(value)
+            for parameter, values in subject.optimizer.state.items()
+            for key, value in values.items()
+        },
+    )
     yield "random state", _hash(repr((random.getstate(), np.random.get_state())).encode())  # noqa: NPY002
     yield "random state of torch", _hash(torch.get_rng_state().numpy().tobytes())
     yield "threads", torch.get_num_threads()
