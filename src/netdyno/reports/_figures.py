@@ -96,7 +96,7 @@ def roofline_svg(info: RooflineInfo, *, name: str) -> str:
             axis.set_minor_formatter(lambda *_: "")
         axes.grid(visible=True, which="major", color=LINE, linewidth=0.6)
 
-    return _svg(draw, width=7.6, height=4.0, name=name)
+    return _svg(draw, width=11.5, height=4.6, name=name)
 
 
 def _ridges(info: RooflineInfo) -> list[float]:
@@ -121,9 +121,11 @@ def _roofs(axes: "Axes", info: RooflineInfo, low: float, high: float) -> None:
     if slope:
         end = max(info.matmul.values(), default=slope * high) / slope
         axes.plot([low, end], [low * slope, end * slope], color=INK, linewidth=1.6)
+        middle = (low * end) ** 0.5
         axes.annotate(
-            f"memory {rate(slope, 'B/s')}", (low, low * slope), xytext=(6, 12), textcoords="offset points", color=INK
-        )
+            f"memory {rate(slope, 'B/s')}", (middle, middle * slope), xytext=(10, -4), textcoords="offset points",
+            va="top", color=INK,
+        )  # fmt: skip
 
 
 def _svg(draw: Callable[[Any], None], *, width: float, height: float, name: str) -> str:

@@ -66,10 +66,13 @@ class HeadlineInfo(NamedTuple):
 
 def headline(record: Record) -> HeadlineInfo:
     """What came of the run. Only an interval that excludes 1 is called faster or slower."""
-    notes = (*_memory_notes(record), *_numerics_notes(record), *_open_notes(record))
+    notes = (*_numerics_notes(record), *_open_notes(record))
     total = record.attribution
     if total is not None and record.recipe:
-        return HeadlineInfo(*_claimed(total), total.speedup, total.baseline_s, total.final_s, notes)
+        state, says = _claimed(total)
+        return HeadlineInfo(
+            state, f"{_memory_claim(record)}{says}", total.speedup, total.baseline_s, total.final_s, notes
+        )
     if record.recipe:
         says = f"{_counted(len(record.recipe), 'change')} kept; what they save together was not measured"
         return HeadlineInfo("kept", says, None, None, None, notes)
@@ -131,8 +134,8 @@ def _open_notes(record: Record) -> tuple[str, ...]:
     return (*unfinished, *failed)
 
 
-def _memory_notes(record: Record) -> tuple[str, ...]:
-    """From the first kept trial's control to the treatment that ran the whole recipe, where both were counted."""
+def _memory_claim(record: Record) -> str:
+    """Under a memory goal: the first kept trial's control against the treatment that ran the whole recipe."""
     start = next((trial.memory_control for trial in record.trials if not trial.against), None)
     whole = frozenset(_key(change) for change in record.recipe)
     end = [
@@ -141,9 +144,9 @@ def _memory_notes(record: Record) -> tuple[str, ...]:
         if frozenset(_key(change) for change in (*trial.against, trial.change)) == whole
     ]
     if record.plan.goal != "memory" or not record.recipe or start is None or not end or end[-1] is None:
-        return ()
+        return ""
     before, after = start.activations + start.state, end[-1].activations + end[-1].state
-    return (f"activations and state: {size(before)} → {size(after)}",)
+    return f"{size(before)} → {size(after)} of activations and state; "
 
 
 def _key(change: Change) -> str:
@@ -464,7 +467,7 @@ def _parity(parity: Parity) -> Check:
 
 
 def _small(value: float) -> str:
-    return f"{value:.1e}" if value and abs(value) < 1e-3 else number(value)
+    return f"{value:.1e}" if value and abs(value) < 1e-3 else number(value, 2)
 
 
 def _trial_facts(trial: Trial) -> Iterable[Fact]:
@@ -514,6 +517,16 @@ class WaterfallRow(NamedTuple):
     left_out: Interval | None = None
     trial: int | None = None
     numerics: str = ""
+
+    @property
+    def effect(self) -> tuple[str, Interval]:
+        """What the row does to a step, and by how much; no verb where the sign is not certain."""
+        gain = self.seconds
+        if self.kind in ("baseline", "final") or gain.holds(0.0):
+            return "", gain
+        if gain.middle > 0:
+            return "saves", gain
+        return "costs", Interval(middle=-gain.middle, low=-gain.high, high=-gain.low, level=gain.level)
 
 
 class WaterfallInfo(NamedTuple):

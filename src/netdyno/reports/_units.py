@@ -113,10 +113,12 @@ def rate(per_second: float, of: str) -> str:
 def share(part: float) -> str:
     """A share as per cent, with a decimal only where it counts.
 
-    >>> share(0.341), share(0.0213), share(-0.34), share(0)
-    ('34 %', '2.1 %', '−34 %', '0 %')
+    >>> share(0.341), share(0.0213), share(-0.34), share(0), share(0.0001)
+    ('34 %', '2.1 %', '−34 %', '0 %', '< 0.1 %')
     """
     percent = 100 * part
+    if 0 < percent < 0.05:
+        return "< 0.1 %"
     return f"{fixed(percent, 0 if abs(percent) >= 9.95 or not percent else 1)} %"
 
 

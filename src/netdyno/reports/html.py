@@ -3,7 +3,8 @@
 import base64
 import hashlib
 import json
-from typing import Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netdyno.records import codec
 from netdyno.records.measured import Interval, Split
@@ -11,6 +12,9 @@ from netdyno.records.record import Record
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
 from netdyno.reports._units import duration, fixed, number, plain, ranged, ranged_time, rate, setting, share, size
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 
 class Span(NamedTuple):
@@ -99,6 +103,7 @@ def render(record: Record) -> str:
         "fixed": fixed,
         "of": _part_of,
         "rate": rate,
+        "verbatim": _verbatim,
     }
     script = _source(shelf, "report.js")
     return shelf.get_template("report.html").render(
@@ -130,8 +135,20 @@ def _source(shelf: Any, name: str) -> str:
 
 
 def _finalized(value: object) -> object:
-    """Strings lose their control characters on the way into the page; what is markup already stays."""
-    return plain(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+    """Strings on their way into the page lose control characters, and a number keeps its unit on its line."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _UNITS.sub("\u00a0", plain(value))
+
+
+_UNITS = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|kB|MB|GB|TB|FLOP|[kMGT]FLOP)(?:\W|$))")
+
+
+def _verbatim(text: str) -> "Markup":
+    """Code and other people's words, escaped, with every space as it was."""
+    from markupsafe import escape
+
+    return escape(plain(text))
 
 
 def embedded(record: Record) -> str:
@@ -177,10 +194,8 @@ def page_info(record: Record) -> PageInfo:
 
 def _split(told: info.HeadlineInfo) -> tuple[str, str]:
     """A proven factor is set large, and the sentence goes on after it."""
-    if told.state in ("faster", "slower"):
-        big, _, rest = told.says.partition(" ")
-        return big, rest
-    return "", told.says
+    big, _, rest = told.says.partition(" ")
+    return (big, rest) if big.endswith("×") else ("", told.says)
 
 
 def _tiles(record: Record, tried: tuple[info.TrialInfo, ...]) -> list[Tile]:
@@ -215,8 +230,10 @@ def _bar(row: info.WaterfallRow, falls: info.WaterfallInfo) -> BarInfo:
     """A change's interval is drawn where its bar ends; that of baseline and final at their tips."""
     whole = row.kind in ("baseline", "final")
     ends = (row.seconds.low, row.seconds.high) if whole else (row.start - row.seconds.high, row.start - row.seconds.low)
-    middle, between = ranged(row.seconds, falls.unit, falls.decimals)
-    return BarInfo(row, _span(row.start, row.end, 0.0, falls.widest), _span(*ends, 0.0, falls.widest), middle, between)
+    verb, interval = row.effect
+    middle, between = ranged(interval, falls.unit, falls.decimals)
+    places = _span(row.start, row.end, 0.0, falls.widest), _span(*ends, 0.0, falls.widest)
+    return BarInfo(row, *places, f"{verb} {middle}".strip(), between)
 
 
 def _span(first: float, last: float, low: float, high: float) -> Span:

@@ -46,7 +46,8 @@ def summary(record: Record) -> SummaryInfo:
 
 
 def _fall(row: info.WaterfallRow, falls: info.WaterfallInfo) -> tuple[str, ...]:
-    return (row.label, falls.says(row.seconds), row.note or row.numerics)
+    verb, interval = row.effect
+    return (row.label, f"{verb} {falls.says(interval)}".strip(), row.note or row.numerics)
 
 
 def render(record: Record) -> str:
@@ -58,7 +59,7 @@ def _parts(told: SummaryInfo) -> Iterable[str]:
     yield f"### {escaped(told.title)}: {escaped(told.says)}"
     yield "\n".join(f"- {escaped(note)}" for note in told.notes)
     if told.waterfall:
-        yield _table(("", "time per step, or saved", ""), told.waterfall, right=1)
+        yield _table(("", "time per step", ""), told.waterfall, right=1)
         yield escaped(told.closes)
     if told.code:
         yield _code(told.code)

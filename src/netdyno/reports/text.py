@@ -196,13 +196,8 @@ def _orders(told: info.WaterfallInfo) -> Iterable[Part]:
 
 def row_says(row: info.WaterfallRow, told: info.WaterfallInfo) -> str:
     """A row's number with what it does: `saves 3.52 (3.34 to 3.71)`; no verb where the sign is not certain."""
-    gain = row.seconds
-    if row.kind in ("baseline", "final") or gain.holds(0.0):
-        return bare(gain, told)
-    if gain.middle > 0:
-        return f"saves {bare(gain, told)}"
-    turned = Interval(middle=-gain.middle, low=-gain.high, high=-gain.low, level=gain.level)
-    return f"costs {bare(turned, told)}"
+    verb, interval = row.effect
+    return f"{verb} {bare(interval, told)}".strip()
 
 
 def bare(interval: Interval, told: info.WaterfallInfo) -> str:
