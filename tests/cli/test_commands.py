@@ -78,7 +78,7 @@ def test_every_file_is_a_command():
 def test_every_command_explains_itself(told, name):
     status, out, _ = told(name, "--help")
     assert status == 0
-    assert name in out.splitlines()[0]
+    assert f"netdyno {name} " in out
     assert len(out.splitlines()) > 5
 
 
@@ -91,7 +91,7 @@ def test_help_lists_all_commands(told):
 def test_alone_it_shows_the_help_and_is_content(told):
     status, out, _ = told()
     assert status == 0
-    assert "Commands:" in out
+    assert "commands:" in out
 
 
 def test_it_says_its_version(told):
@@ -104,7 +104,7 @@ def test_a_broken_command_is_left_out_aloud(monkeypatch, told):
     real = dict(plugins.modules("cli"))
     listed = [*real.items(), ("lost", plugins.Broken("lost", "ImportError: gone"))]
     monkeypatch.setattr(_app.plugins, "modules", lambda room: iter(listed))
-    status, _, err = told("--version")
+    status, _, err = told("--help")
     assert status == 0
     assert "lost" in err
     assert "gone" in err
@@ -194,9 +194,7 @@ def test_being_told_to_end_is_an_interruption(tmp_path):
     code = (
         "import os, signal, sys\n"
         "from netdyno.cli import _app, _endings\n"
-        "class Build:\n"
-        "    def __call__(self, *_, **__): os.kill(os.getpid(), signal.SIGTERM); signal.pause()\n"
-        "_app.build = Build\n"
+        "_app._ran = lambda words: (os.kill(os.getpid(), signal.SIGTERM), signal.pause())\n"
         "sys.exit(_app.main([]))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)

@@ -12,13 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import typer
-
 from netdyno.errors import NetdynoError
 from netdyno.store import Store
 
 DONE, NO, PUT_RIGHT, BUG, INTERRUPTED = 0, 1, 2, 3, 130
-WORTH_KNOWING = ("netdyno", "torch", "numpy", "msgspec", "scipy", "rich", "typer", "psutil")
+WORTH_KNOWING = ("netdyno", "torch", "numpy", "msgspec", "scipy", "rich", "psutil")
 
 
 @contextlib.contextmanager
@@ -38,14 +36,11 @@ def status_of(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(error, NetdynoError):
         _talk(str(error))
         return PUT_RIGHT
-    if isinstance(error, KeyboardInterrupt | typer.Abort) or isinstance(error.__cause__, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt):
         _talk(f"interrupted; the record so far: {record}" if record else "interrupted; nothing was recorded yet")
         return INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else NO
-    if hasattr(error, "format_message"):  # the parser's own errors: an unknown option, a missing argument
-        _talk(str(_misspoken(error, words)))
-        return PUT_RIGHT
     _talk(f"This is a bug of ours, not yours; please paste this file into an issue: {_report(error, words, record)}")
     return BUG
 
@@ -66,16 +61,6 @@ def on_terminate() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _misspoken(error: Any, words: Sequence[str]) -> NetdynoError:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "netdyno"
-    return NetdynoError(
-        f"cannot run `netdyno {' '.join(words)}`".rstrip(),
-        because=" ".join(error.format_message().split()).rstrip(".") or "it says too little",
-        hint=f"`{command} --help` lists what there is",
-    )
 
 
 def _report(error: BaseException, words: Sequence[str], record: Path | None) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
+from netdyno.cli._declare import Argument, Option
 from netdyno.errors import NetdynoError
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -135,14 +135,14 @@ def as_json(value: Any) -> str:
 
 
 Reference = Annotated[
-    str, typer.Argument(help="What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.")
+    str, Argument("What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.")
 ]
-Run = Annotated[str, typer.Argument(help="A run: its id or a part of it, a path, or `last`.")]
-StoreFolder = Annotated[Path, typer.Option(help="Folder of the records.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON on stdout, and nothing else there.")]
+Run = Annotated[str, Argument("A run: its id or a part of it, a path, or `last`.")]
+StoreFolder = Annotated[Path, Option(help="Folder of the records.")]
+AsJson = Annotated[bool, Option(help="Answer in JSON on stdout, and nothing else there.")]
 Progress = Annotated[
-    ProgressForm, typer.Option(help="Show progress on stderr: a bar on a terminal, lines elsewhere, or JSON lines.")
+    ProgressForm, Option(help="Show progress on stderr: a bar on a terminal, lines elsewhere, or JSON lines.")
 ]
-Seed = Annotated[int, typer.Option(help="Fixes everything that is drawn at random.")]
-Budget = Annotated[str, typer.Option(metavar="TIME", help="Wall time to spend: 90s, 10m, 1h30m.")]
+Seed = Annotated[int, Option(help="Fixes everything that is drawn at random.")]
+Budget = Annotated[str, Option(metavar="TIME", help="Wall time to spend: 90s, 10m, 1h30m.")]
 STORE = Path(".netdyno")

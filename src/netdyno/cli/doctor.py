@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from netdyno.cli import _options as options
+from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import colour, put, tell, width
@@ -17,12 +17,10 @@ from netdyno.store import Store
 
 def doctor(
     *,
-    subject: Annotated[
-        str, typer.Argument(metavar="WORKLOAD|RUN", help="`work.py:Digits` to examine it now, or a stored run.")
-    ],
+    subject: Annotated[str, Argument("`work.py:Digits` to examine it now, or a stored run.", metavar="WORKLOAD|RUN")],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
+        Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
     ] = None,
     budget: Budget = "5m",
     seed: Seed = 0,

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE
 from netdyno.cli._options import AsJson, as_json
 from netdyno.cli._output import put, tell
@@ -14,8 +13,8 @@ from netdyno.store.disk import write_whole
 
 def init(
     *,
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("work.py"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    file: Annotated[Path, Argument("Where to write it.")] = Path("work.py"),
+    force: Annotated[bool, Option(help="Replace a file that is there.")] = False,
     json: AsJson = False,
 ) -> int:
     """Write a commented work.py for your model.

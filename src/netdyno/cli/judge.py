@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from netdyno.cli import _options as options
+from netdyno.cli._declare import Option
 from netdyno.cli._endings import DONE, NO
 from netdyno.cli._options import STORE, AsJson, Goal, Run, StoreFolder, as_json
 from netdyno.cli._output import put
@@ -18,12 +17,10 @@ def judge(
     run: Run = "last",
     least_gain: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="What a change must save to be kept.", show_default="as in the run"),
+        Option(metavar="SHARE", help="What a change must save to be kept.", default="as in the run"),
     ] = None,
-    goal: Annotated[Goal | None, typer.Option(help="Win time, or memory.", show_default="as in the run")] = None,
-    fail_on_change: Annotated[
-        bool, typer.Option("--fail-on-change", help="Exit with 1 when a verdict differs from the stored one.")
-    ] = False,
+    goal: Annotated[Goal | None, Option(help="Win time, or memory.", default="as in the run")] = None,
+    fail_on_change: Annotated[bool, Option(help="Exit with 1 when a verdict differs from the stored one.")] = False,
     store: StoreFolder = STORE,
     json: AsJson = False,
 ) -> int:

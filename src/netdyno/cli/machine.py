@@ -2,8 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-import typer
-
+from netdyno.cli._declare import Option
 from netdyno.cli._endings import DONE
 from netdyno.cli._options import STORE, AsJson, Progress, ProgressForm, StoreFolder, as_json
 from netdyno.cli._output import colour, put, width
@@ -22,8 +21,8 @@ class Machine(NamedTuple):
 
 def machine(
     *,
-    device: Annotated[str, typer.Option(help="`cpu`, or a device such as `cuda:0`.")] = "cpu",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure the ceilings again.")] = False,
+    device: Annotated[str, Option(help="`cpu`, or a device such as `cuda:0`.")] = "cpu",
+    fresh: Annotated[bool, Option(help="Measure the ceilings again.")] = False,
     store: StoreFolder = STORE,
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from netdyno.cli._declare import Option
 from netdyno.cli._endings import DONE
 from netdyno.cli._options import STORE, AsJson, Run, StoreFolder
 from netdyno.cli._output import put, write_html
@@ -18,11 +17,9 @@ from netdyno.store.disk import write_whole
 def report(
     *,
     run: Run = "last",
-    html: Annotated[bool, typer.Option("--html", help="One self-contained file; its path goes to stdout.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead.", show_default=False)
-    ] = None,
+    html: Annotated[bool, Option(help="One self-contained file; its path goes to stdout.")] = False,
+    markdown: Annotated[bool, Option(help="Markdown on stdout.")] = False,
+    output: Annotated[Path | None, Option(short="-o", help="Write to this file instead.")] = None,
     store: StoreFolder = STORE,
     json: AsJson = False,
 ) -> int:

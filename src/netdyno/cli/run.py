@@ -5,8 +5,7 @@ import os
 import sys
 from typing import Annotated, NamedTuple
 
-import typer
-
+from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE
 from netdyno.cli._options import STORE, AsJson, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import put
@@ -31,12 +30,10 @@ class Ran(NamedTuple):
 
 def run(
     *,
-    reference: Annotated[str, typer.Argument(help="`work.py:Digits`, `package.module:NAME` or `garage:digits`.")],
-    recipe: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Apply the changes that this run kept.", show_default=False)
-    ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps to time.")] = 200,
-    warmup: Annotated[int, typer.Option(min=0, help="Training steps before the clock starts.")] = 10,
+    reference: Annotated[str, Argument("`work.py:Digits`, `package.module:NAME` or `garage:digits`.")],
+    recipe: Annotated[str | None, Option(metavar="RUN", help="Apply the changes that this run kept.")] = None,
+    steps: Annotated[int, Option(least=1, help="Training steps to time.")] = 200,
+    warmup: Annotated[int, Option(least=0, help="Training steps before the clock starts.")] = 10,
     seed: Seed = 0,
     store: StoreFolder = STORE,
     json: AsJson = False,

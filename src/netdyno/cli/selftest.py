@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
+from netdyno.cli._declare import Argument
 from netdyno.cli._endings import DONE, NO
 from netdyno.cli._options import AsJson, Progress, ProgressForm, Seed, as_json
 from netdyno.cli._output import put
@@ -16,7 +15,7 @@ from netdyno.records.selftest import SelfTest
 def selftest(
     *,
     reference: Annotated[
-        str, typer.Argument(help="The workload to compare with itself; a built-in one unless yours is named.")
+        str, Argument("The workload to compare with itself; a built-in one unless yours is named.")
     ] = "garage:digits",
     seed: Seed = 0,
     json: AsJson = False,

@@ -2,9 +2,8 @@
 
 from typing import Annotated, Any
 
-import typer
-
 from netdyno.cli import _options as options
+from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import (
     STORE,
@@ -30,44 +29,37 @@ def tune(
     *,
     reference: Annotated[
         str | None,
-        typer.Argument(
-            help="What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.",
-            show_default=False,
+        Argument(
+            "What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.",
         ),
     ] = None,
     budget: Budget = "10m",
     least_gain: Annotated[
-        str, typer.Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
+        str, Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
     ] = "5%",
-    goal: Annotated[Goal, typer.Option(help="Win time, or win memory at equal speed.")] = Goal.TIME,
-    memory_budget: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What the tuned program may use: 2GiB.", show_default=False)
-    ] = None,
+    goal: Annotated[Goal, Option(help="Win time, or win memory at equal speed.")] = Goal.TIME,
+    memory_budget: Annotated[str | None, Option(metavar="SIZE", help="What the tuned program may use: 2GiB.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="CHANGE", help="Try these changes and no others; repeat or use commas.")
+        list[str] | None, Option(metavar="CHANGE", help="Try these changes and no others; repeat or use commas.")
     ] = None,
     skip: Annotated[
-        list[str] | None, typer.Option(metavar="CHANGE", help="Leave these changes out; repeat or use commas.")
+        list[str] | None, Option(metavar="CHANGE", help="Leave these changes out; repeat or use commas.")
     ] = None,
     allow: Annotated[
         list[AnyNumerics] | None,
-        typer.Option(
+        Option(
             metavar="CLASS",
             help=f"Numerics classes that may be tried, of {', '.join(AnyNumerics)}; repeat.",
-            show_default="all but other-training",
+            default="all but other-training",
         ),
     ] = None,
-    trial_seconds: Annotated[str, typer.Option(metavar="TIME", help="Wall time of one trial at most.")] = "60s",
+    trial_seconds: Annotated[str, Option(metavar="TIME", help="Wall time of one trial at most.")] = "60s",
     spawns: Annotated[
-        int, typer.Option(min=2, help="How often both sides of a process trial are started.")
+        int, Option(least=2, help="How often both sides of a process trial are started.")
     ] = DEFAULT.spawns,
     seed: Seed = 0,
-    resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short.", show_default=False)
-    ] = None,
-    fail_on_no_gain: Annotated[
-        bool, typer.Option("--fail-on-no-gain", help="Exit with 1 when nothing was kept.")
-    ] = False,
+    resume: Annotated[str | None, Option(metavar="RUN", help="Go on with a run that was cut short.")] = None,
+    fail_on_no_gain: Annotated[bool, Option(help="Exit with 1 when nothing was kept.")] = False,
     store: StoreFolder = STORE,
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,
