@@ -158,7 +158,7 @@ class InProcessArm:
         try:
             with _limited(self._limit_s):
                 yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = told(error, doing=doing)
             with contextlib.suppress(Exception):
                 self.close()

@@ -68,7 +68,7 @@ def _place(error: BaseException) -> str:
         _frames(cause.__traceback__) if cause is not None else [],
         _frames(error.__traceback__),
     ):
-        theirs = [f"{file}:{line}" for file, line in places if _is_users(file)]
+        theirs = [f"{file}:{line}" for file, line in places if is_users(file)]
         if theirs:
             return f" ({theirs[-1]})"
     return ""
@@ -82,5 +82,5 @@ def _frames(trace: TracebackType | None) -> list[tuple[str, str]]:
     return found
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
     return not os.path.abspath(file).startswith(NOT_THE_USERS) and not file.startswith("<")

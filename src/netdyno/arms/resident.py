@@ -1,0 +1,275 @@
+"""A side in a process of its own, for changes that alter the process or its loader workers.
+
+The resident steps only when told. Between two orders its whole process group, loader workers included, is
+frozen, so that while one side runs the others take no core and prefetch nothing.
+
+What is queued when a turn begins was made earlier, but in the side's own counted time: workers run exactly
+while the side's clock does. They are stopped the moment it stops, before anything else, and thawed the moment
+before it starts. So over many turns a side consumes what it produced; only what the warm-up left in the queue is a
+gift, at most one queue of batches per spawn, and a turn that begins with a full queue ends with a full one.
+No step is discarded at the beginning of a turn: measured (`benchmarks/arm_bias.py --first-step`), it would
+remove nothing that the two sides don't share.
+"""
+
+import fcntl
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+
+from netdyno.arms.child import ASK_WHERE, Answer, Order
+from netdyno.arms.last_words import is_users, tail
+from netdyno.arms.processes import killed_for_memory, peak_weight, signal_group, thaw
+from netdyno.arms.zygote import Zygote, shared
+from netdyno.errors import ArmError
+from netdyno.interventions._base import environment_of
+from netdyno.records.measured import Turn
+from netdyno.records.trial import Change, Memory
+
+LIMIT_S = 300.0
+GOODBYE_S = 3.0  # for loader workers to end in order, so that they leave nothing in shared memory
+# A process of a hung group writes its stacks as soon as it gets a core; on a busy machine that takes a while.
+QUIET_S = 0.3
+LONGEST_STACKS_S = 3.0
+LONGEST_LOG = 1 << 20
+
+
+class ResidentArm:
+    """One side in a child process, built when made. The target goes there by name, never by value.
+
+    A call that takes longer than `limit_s` ends the side. With `fresh` it is a new interpreter instead of a fork of
+    the zygote, as recipes with environment variables need; then let the other side of the trial be fresh too.
+    """
+
+    def __init__(
+        self,
+        reference: str,
+        recipe: Sequence[Change] = (),
+        *,
+        seed: int,
+        limit_s: float | None = LIMIT_S,
+        zygote: Zygote | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.reference = reference
+        self.recipe = tuple(recipe)
+        self.seed = seed
+        self.limit_s = limit_s
+        self.setup_s = 0.0
+        self._changes = environment_of(self.recipe)
+        self._fresh = fresh or bool(self._changes)
+        self._own_zygote = zygote
+        self._process: _Process | None = None
+        self._build()
+
+    def turn(self, steps: int) -> Turn:
+        """Take `steps` training steps and say where the time went. Raises ArmError; then the arm is closed."""
+        turn: Turn = self._ask("stepping", ("turn", steps))
+        return turn
+
+    def checksum(self) -> str:
+        """The hash of the first three batches, before placement."""
+        return self._checksum
+
+    def memory(self) -> Memory:
+        """Activations and state, counted inside; `peak` is the most that the process group held so far.
+
+        On a CPU the peak is read from outside (see `peak_weight`), on a GPU it is the allocator's. Takes one more
+        training step.
+        """
+        memory: Memory = self._ask("counting its memory", ("memory",))
+        if memory.peak is None and self._process is not None:
+            memory = replace(memory, peak=peak_weight(self._process.id))
+        return memory
+
+    def respawn(self) -> None:
+        """The same side in a new process: the unit of replication between processes."""
+        self.close()
+        self._build()
+
+    @property
+    def process(self) -> int | None:
+        """The process id, which is also its group's, or None when closed."""
+        return None if self._process is None else self._process.id
+
+    def close(self) -> None:
+        """End the process and everything it started. Safe to call twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.end(politely=True)
+
+    def __enter__(self) -> "ResidentArm":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _build(self) -> None:
+        environment = dict(os.environ) | self._changes
+        zygote = self._own_zygote or shared(self.reference)
+        self._process = _Process(zygote, environment if self._fresh else None)
+        order = Order(
+            reference=self.reference,
+            recipe=self.recipe,
+            seed=self.seed,
+            folder=os.getcwd(),
+            path=tuple(sys.path),
+            argv=tuple(sys.argv),
+            environment=environment,
+            # A recipe that sets the number of threads from outside must not be overruled from inside.
+            threads=None if any(name.endswith("NUM_THREADS") for name in self._changes) else torch.get_num_threads(),
+        )
+        self._checksum: str = self._ask("being built", order)
+
+    def _ask(self, doing: str, order: Any) -> Any:
+        process = self._process
+        if process is None:
+            raise ArmError(f"the side was closed before {doing}")
+        try:
+            answer = process.ask(order, doing=doing, limit_s=self.limit_s)
+        except BaseException:
+            self._process = None
+            process.end(politely=False)
+            raise
+        self.setup_s = answer.setup_s
+        return answer.value
+
+
+class _Process:
+    """A resident as the lab sees it: frozen except while it is asked."""
+
+    def __init__(self, zygote: Zygote, environment: dict[str, str] | None) -> None:
+        self._zygote = zygote
+        self._memory_kills = killed_for_memory()
+        self._log = os.memfd_create("last words")
+        # Writers append, so that cutting a long log short leaves no hole.
+        fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
+        self._pipe, theirs = Pipe()
+        try:
+            self.id = zygote.start(theirs.fileno(), self._log, environment)
+            self._alive = os.pidfd_open(self.id)
+        except BaseException:
+            self._pipe.close()
+            os.close(self._log)
+            raise
+        finally:
+            theirs.close()
+        self._ended = False
+
+    def ask(self, order: Any, *, doing: str, limit_s: float | None) -> Answer:
+        """Thaw, give an order, wait for the answer, freeze. Raises ArmError with the last words."""
+        answer = self._answer(order, limit_s)
+        signal_group(self.id, signal.SIGSTOP)
+        if isinstance(answer, Answer):
+            if os.fstat(self._log).st_size > LONGEST_LOG:
+                os.ftruncate(self._log, 0)
+            return answer
+        if isinstance(answer, ArmError):
+            words = "\n".join(filter(None, (self._words(), answer.last_words)))
+            raise ArmError(answer.says, last_words=tail(words))
+        if answer is _SILENT:
+            raise self._hung(doing, limit_s)
+        raise self._died(doing)
+
+    def end(self, *, politely: bool) -> None:
+        """End the whole group. Politely: loader workers first get a moment to end in order."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            if politely and self._sent(("close",)):
+                thaw(self.id)
+                wait([self._alive], GOODBYE_S)
+            self._zygote.reap(self.id)
+        finally:
+            self._pipe.close()
+            os.close(self._alive)
+            os.close(self._log)
+
+    def _answer(self, order: Any, limit_s: float | None) -> Any:
+        """An Answer, an ArmError, _SILENT when the time was up, or None when the process is gone."""
+        # The order waits in the pipe when the process wakes up. The process thaws its own group when it is ready.
+        if not self._sent(order):
+            return None
+        thaw(self.id)
+        ready = wait([self._pipe, self._alive], limit_s)
+        if not ready:
+            return _SILENT
+        # What it said before it died still counts.
+        if self._pipe.poll():
+            try:
+                return self._pipe.recv()
+            except (EOFError, OSError):
+                return None
+        return None
+
+    def _sent(self, order: Any) -> bool:
+        try:
+            self._pipe.send(order)
+        except OSError:
+            return False
+        return True
+
+    def _died(self, doing: str) -> ArmError:
+        # The line may break a moment before the process is gone; its own end must not look like ours.
+        thaw(self.id)
+        wait([self._alive], 1.0)
+        status = self._zygote.reap(self.id)
+        return ArmError(f"the side {self._end_in_words(status)} while {doing}", last_words=tail(self._words()))
+
+    def _end_in_words(self, status: int | None) -> str:
+        if status is None:
+            return "was lost"
+        if os.WIFEXITED(status):
+            return f"ended itself with exit status {os.WEXITSTATUS(status)}"
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name
+        if number == signal.SIGKILL and killed_for_memory() > self._memory_kills:
+            return f"was killed by the kernel ({name}), because the machine ran out of memory,"
+        return f"was killed by {name}"
+
+    def _hung(self, doing: str, limit_s: float | None) -> ArmError:
+        self._ask_where(lambda: thaw(self.id), lambda: os.kill(self.id, ASK_WHERE))
+        place = _stood(self._words())
+        if not place:
+            # It waits for its own, a loader worker perhaps. Processes that cannot write where they stand end here.
+            self._ask_where(lambda: signal_group(self.id, ASK_WHERE), lambda: signal_group(self.id, signal.SIGCONT))
+            place = _stood(self._words())
+        says = f"the side gave no answer within {limit_s:g} s while {doing}{place}"
+        return ArmError(says, last_words=tail(self._words()))
+
+    def _ask_where(self, *signals: Callable[[], None]) -> None:
+        """Send signals upon which stacks are written to the log; wait until nothing has come for a while."""
+        size = os.fstat(self._log).st_size
+        for send in signals:
+            send()
+        quiet_since = time.monotonic()
+        end = quiet_since + LONGEST_STACKS_S
+        while time.monotonic() < min(end, quiet_since + QUIET_S):
+            time.sleep(0.01)
+            if os.fstat(self._log).st_size != size:
+                size = os.fstat(self._log).st_size
+                quiet_since = time.monotonic()
+
+    def _words(self) -> str:
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, LONGEST_LOG, max(0, size - LONGEST_LOG)).decode(errors="replace")
+
+
+_SILENT = object()
+
+
+def _stood(words: str) -> str:
+    """The user's line in a dump of stacks (deepest call first), or nothing."""
+    for file, line in re.findall(r'File "([^"]+)", line (\d+)', words):
+        if is_users(file):
+            return f" ({file}:{line})"
+    return ""
