@@ -56,7 +56,8 @@ def decimals_for(value: float, digits: int = 3) -> int:
     """How many decimals show `value` with this many digits that count."""
     if not value:
         return 0
-    exponent = math.floor(math.log10(abs(value)) + 1e-9)
+    # The exponent after rounding: 0.9999 with three digits is 1.00, not 1.000.
+    exponent = int(f"{abs(value):.{digits - 1}e}".rpartition("e")[2])
     return min(max(digits - 1 - exponent, 0), 9)
 
 
