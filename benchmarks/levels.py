@@ -1,13 +1,13 @@
 """Does netdyno keep its word? False keeps over A/A campaigns, and gains found, on noise that is known.
 
-Run `python benchmarks/levels.py` (about two minutes; `--quick` for a look). Every number comes out of the library's
+Run `python benchmarks/levels.py` (two minutes of CPU; `--quick` for a look). Every number comes out of the library's
 own schedule, looks and judge; only the times are made up here. Four kinds of noise:
 
 - gaussian:     independent log-normal noise on every turn
 - heavy tails:  Student's t with two degrees of freedom, on the log scale: now and then a turn takes ten times as long
 - drift:        both sides share an AR(1) process (0.95 from pair to pair) that wanders ten times as far as a turn's own noise
-- sticky:       each side has its own AR(1) process (0.5) and the order within a pair is random; what sticks to
-                a side is not noise of the pair, and this is the kind that hurts
+- sticky:       either place in a pair (first, second) has its own AR(1) process, 0.5 from pair to pair; a coin decides
+                which side sits where, as in the lab
 
 The noise column is the standard deviation of a turn, so that of a pair's log ratio is √2 times as much.
 """

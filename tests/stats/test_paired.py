@@ -74,6 +74,14 @@ def test_fewest_pairs_is_where_the_interval_becomes_bounded(alpha):
     assert hodges_lehmann([0.1] * (fewest - 1), 1 - alpha).high == UNBOUNDED
 
 
+@pytest.mark.parametrize("stalls", [1, 2, 3])
+def test_fewest_pairs_with_stalls_is_where_wild_values_stop_stretching_the_interval(stalls):
+    fewest = fewest_pairs(0.001, stalls=stalls)
+    wild = [50.0] * stalls
+    assert hodges_lehmann([0.1] * (fewest - stalls) + wild, 0.999).high < 1
+    assert hodges_lehmann([0.1] * (fewest - 1 - stalls) + wild, 0.999).high > 1
+
+
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=30), st.floats(0.5, 0.999))
 def test_the_estimate_lies_in_its_interval_and_turns_with_the_sign(values, level):
     there = hodges_lehmann(values, level)

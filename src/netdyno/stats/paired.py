@@ -134,13 +134,20 @@ def sign_flip(values: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=1024)
-def fewest_pairs(alpha: float) -> int:
+def fewest_pairs(alpha: float, *, stalls: int = 0) -> int:
     """The smallest number of pairs from which a two-sided signed-rank interval at 1 - `alpha` is bounded.
 
-    >>> fewest_pairs(0.05)
-    6
+    With `stalls`, from which that many wild ratios on one side do not stretch it: at the bare minimum the interval
+    runs from the smallest value to the largest.
+
+    >>> fewest_pairs(0.05), fewest_pairs(0.05, stalls=1)
+    (6, 12)
     """
-    return max(1, math.ceil(1 - math.log2(alpha)))
+    pairs = max(1, math.ceil(1 - math.log2(alpha)))
+    # That many Walsh averages contain a wild value.
+    while stalls and _steps_in(pairs, alpha) <= stalls * pairs - stalls * (stalls - 1) // 2:
+        pairs += 1
+    return pairs
 
 
 def _folded(values: Sequence[float]) -> "NDArray[np.float64]":

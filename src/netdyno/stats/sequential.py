@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 from typing import NamedTuple
 
-from netdyno.stats.paired import fewest_pairs
+from netdyno.stats.paired import UNBOUNDED, fewest_pairs
 
 # Looks grow by this factor: each adds enough data to change the answer, and a trial that could have stopped
 # at once runs at most 40 % longer than it had to.
@@ -92,14 +92,14 @@ def pairs_needed(
     """Pairs until an effect `margin` away from the line between keep and drop is decided with chance `power`.
 
     `noise_sd_log` is the standard deviation of the log ratios of an A/A warm-up; `margin` is on the log scale too.
-    `error` is the trial's part; the answer allows for what its earlier looks spend of it. Between `minimum` and
-    `maximum`, however noisy.
+    `error` is the trial's part; the answer allows for what its earlier looks spend of it, and for one stall of the
+    machine, which must not cost the verdict. Between `minimum` and `maximum`, however noisy.
     """
     if margin <= 0:
         return maximum
     alpha = _last_alpha(error)
     pairs = RANK_COST * ((_quantile(1 - alpha / 2) + _quantile(power)) * noise_sd_log / margin) ** 2
-    return int(min(maximum, max(minimum, fewest_pairs(alpha), math.ceil(pairs))))
+    return int(min(maximum, max(minimum, fewest_pairs(alpha, stalls=1), math.ceil(pairs))))
 
 
 def smallest_effect(noise_sd_log: float, pairs: int, error: float, power: float = 0.9) -> float:
@@ -108,8 +108,6 @@ def smallest_effect(noise_sd_log: float, pairs: int, error: float, power: float 
     The inverse of `pairs_needed`. With fewer pairs than a bounded interval needs, nothing can be decided, and
     the answer is the log of a thousandfold.
     """
-    from netdyno.stats.paired import UNBOUNDED
-
     alpha = _last_alpha(error)
     if pairs < fewest_pairs(alpha):
         return UNBOUNDED
