@@ -4,9 +4,15 @@ import ast
 import importlib
 import pkgutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from netdyno.errors import TargetError
+
+if TYPE_CHECKING:  # listing the names must not load torch
+    from netdyno.targets.workload import Workload
+
+
+_INSTALLS = {"sklearn": "scikit-learn", "PIL": "pillow"}  # where a package is not called as it is imported
 
 
 def names() -> dict[str, str]:
@@ -15,7 +21,7 @@ def names() -> dict[str, str]:
     return {name: _first_line(Path(__path__[0]) / f"{name}.py") for name in found}
 
 
-def workload(name: str) -> Any:
+def workload(name: str) -> "Workload":
     """The Workload of that name. Raises TargetError for an unknown one, and for one that needs what is not here.
 
     The same one each time, so that its data are decoded once per process.
@@ -33,24 +39,13 @@ def workload(name: str) -> Any:
         raise TargetError(
             f"`garage:{name}` cannot be built here",
             because=f"it needs the package `{error.name}`",
-            hint=f"`pip install {error.name}`",
+            hint=f"`pip install {_INSTALLS.get(error.name or '', error.name)}`",
         ) from error
     missing: TargetError | None = getattr(module, "missing", lambda: None)()
     if missing is not None:
         raise missing
-    # The import has put the module itself under this name; `garage.digits` shall be the workload.
-    globals()[name] = module.WORKLOAD
-    return module.WORKLOAD
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in names():
-        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    return workload(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *names()})
+    found: Workload = module.WORKLOAD
+    return found
 
 
 def _first_line(file: Path) -> str:

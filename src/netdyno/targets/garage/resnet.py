@@ -95,7 +95,7 @@ def model() -> nn.Module:
 
 def optimizer(parameters: Any) -> torch.optim.Optimizer:
     """Momentum, as residual networks are usually trained."""
-    return torch.optim.SGD(parameters, lr=0.02, momentum=0.9, weight_decay=5e-4)
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=5e-4)
 
 
 WORKLOAD = Workload(
