@@ -84,7 +84,7 @@ class BatchSize:
         return f"{megabytes(grown)} of {megabytes(account.available)}"
 
     def settings(self, subject: Subject, facts: Facts) -> tuple[Intervention, ...]:
-        return (BatchSize(2), BatchSize(4))
+        return tuple(one for one in (BatchSize(2), BatchSize(4)) if one.refuses(subject) is None)
 
     @contextmanager
     def applied(self, subject: Subject) -> Iterator[Subject]:

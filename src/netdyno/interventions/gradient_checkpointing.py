@@ -124,7 +124,7 @@ def saved(subject: Subject) -> Saved:
         if inside and place not in weights and place not in counted:
             counted.add(place)
             counts[inside[-1]] += tensor.untyped_storage().nbytes()
-        return tensor
+        return tensor.detach()  # a node that keeps its own output would otherwise hold itself alive
 
     with kept_randomness(), _kept_buffers(subject.model) as changed, ExitStack() as stack:
         for block in counts:

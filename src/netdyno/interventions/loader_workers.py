@@ -48,8 +48,6 @@ class LoaderWorkers:
             return "batches are cut from tensors in memory; there is no loader to give workers to"
         if feed.iterable:
             return "the data set is a stream: every worker would read all of it"
-        if feed.workers == self.workers:
-            return f"the loader has {self.workers} workers already"
         return _too_narrow(feed, self.workers) if self.workers else None
 
     def predicts(self, facts: Facts) -> Prediction | None:
@@ -79,13 +77,12 @@ class LoaderWorkers:
         )
 
     def settings(self, subject: Subject, facts: Facts) -> tuple[Intervention, ...]:
-        counts = [n for n in candidates(usable_cores(), facts.get(LoaderProfile)) if n != subject.feed.workers]
-        if subject.feed.workers:
-            counts.append(0)  # workers can be the trouble
+        counts = candidates(usable_cores(), facts.get(LoaderProfile))
+        # Workers can be the trouble, too.
+        counts = [count for count in (*counts, 0) if count != subject.feed.workers]
+        possible = [one for one in map(LoaderWorkers, counts) if one.refuses(subject) is None]
         # Among counts that promise the same to a fiftieth of a step, fewer is kinder to the machine.
-        ranked = sorted(
-            (LoaderWorkers(n) for n in counts), key=lambda one: (-round(_hope(one, facts) * 50), one.workers)
-        )
+        ranked = sorted(possible, key=lambda one: (-round(_hope(one, facts) * 50), one.workers or MOST_WORKERS))
         return tuple(ranked[:MOST_RACED])
 
     @contextmanager

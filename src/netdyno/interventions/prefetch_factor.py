@@ -41,8 +41,6 @@ class PrefetchFactor:
             return "only loader workers prefetch, and there are none"
         if not FEWEST <= self.factor <= MOST:
             return f"a factor of {self.factor} is outside {FEWEST} to {MOST}"
-        if (feed.prefetch_factor or DEFAULT) == self.factor:
-            return f"each worker keeps {self.factor} batches ready already"
         try:
             needed = in_flight(feed.workers, self.factor, batch_bytes(feed))
         except Exception as error:
@@ -68,7 +66,8 @@ class PrefetchFactor:
 
     def settings(self, subject: Subject, facts: Facts) -> tuple[Intervention, ...]:
         now = subject.feed.prefetch_factor or DEFAULT
-        return tuple(replace(self, factor=factor) for factor in (MOST, 3, DEFAULT, FEWEST) if factor != now)
+        others = [PrefetchFactor(factor) for factor in range(MOST, FEWEST - 1, -1) if factor != now]
+        return tuple(one for one in others if one.refuses(subject) is None)
 
     @contextmanager
     def applied(self, subject: Subject) -> Iterator[Subject]:
