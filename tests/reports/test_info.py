@@ -50,7 +50,7 @@ def test_a_run_without_a_win_says_by_which_rule():
     told = info.headline(specimens.no_win())
     assert told.state == "none"
     assert "4 changes were tried" in told.says
-    assert "5 % of a step saved at 95 %" in told.says
+    assert "none met the rule (all of its interval above 5 % of a step, and every guard holds)" in told.says
 
 
 def test_a_run_that_measured_nothing_says_so():
@@ -148,6 +148,27 @@ def test_what_was_not_tried_has_its_reason():
     assert told["cache-samples"].predicted == "1 to 4 %"
 
 
+def test_another_setting_of_a_tried_change_is_not_left_out():
+    other = msgspec.structs.replace(
+        GOLDEN.proposals[0], change=specimens.Change(id="loader-workers", settings={"workers": 8})
+    )
+    told = info.not_tried(msgspec.structs.replace(GOLDEN, proposals=(other,)))
+    assert told == ()
+
+
+def test_a_range_that_nobody_knows_is_not_printed_as_if_it_were_one():
+    record = specimens.one_spawn()
+    (tried,) = info.trials(record)
+    told = info.waterfall(record)
+    assert tried.gain_says == "29 % (range not known)"
+    assert told.says(told.rows[1].seconds) == "3.49 ms (range not known)"
+    assert "range not known" in told.closes
+    assert told.widest == 0.01243
+    assert info.headline(record).says == (
+        "no proven win: 12.4 → 8.9 ms per step is not distinguishable from noise (95 %: range not known)"
+    )
+
+
 def test_a_run_that_stopped_does_not_blame_the_walk():
     assert all("walk" not in one.why for one in info.not_tried(specimens.interrupted()))
 
@@ -196,7 +217,8 @@ def test_how_it_was_measured_answers_the_sceptic():
     assert told["between processes"].startswith("2 trials, 4 or 5 spawns")
     assert told["waiting for a core"] == "3.1 % of wall time at most, 25 % allowed"
     assert told["stopwatch"] == "21.0 µs per step (0.2 % of it)"
-    assert told["kept if"] == "the 95 % interval of the saved share lies above 5 %, and no guard fails"
+    assert told["kept if"] == "all of the saved share's interval lies above 5 %, and no guard fails"
+    assert told["error budget"].endswith("a trial's interval holds at 99.83 %")
 
 
 def test_under_a_memory_goal_the_rule_of_time_is_not_claimed():

@@ -9,10 +9,11 @@ from netdyno.records.diagnosis import Finding, Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import Place, StepTimeline
 from netdyno.records.measured import Interval, Measurement
-from netdyno.records.record import Baseline, Plan, Record, SmokeCheck
+from netdyno.records.record import Baseline, Record, SmokeCheck
 from netdyno.records.trial import Attribution, Change, Interaction, Memory, Parity, Share, Trial, Verdict
 from netdyno.reports._units import (
     COUNTS,
+    Ranged,
     Unit,
     by_name,
     decimals_for,
@@ -33,6 +34,11 @@ from netdyno.reports._units import (
 
 NOISE = "not distinguishable from noise"
 
+UNKNOWN = "range not known"
+
+# One spawn or one pair has no spread: its interval is written down as hundreds of steps wide.
+BOUNDLESS = 10.0
+
 # How a reader is told what a change does to the numbers, from harmless to far-reaching.
 NUMERICS = {
     "same-bits": "same bits",
@@ -41,6 +47,11 @@ NUMERICS = {
     "other-randomness": "other randomness",
     "other-training": "other training",
 }
+
+
+def bounded(interval: Interval, step: float = 1.0) -> bool:
+    """False for an interval so wide, in steps, that it only says that nothing is known."""
+    return interval.width < BOUNDLESS * step
 
 
 class Fact(NamedTuple):
@@ -92,7 +103,7 @@ def _claimed(total: Attribution) -> tuple[Literal["faster", "slower", "noise"], 
         turned = Interval(middle=1 / speed.middle, low=1 / speed.high, high=1 / speed.low, level=speed.level)
         middle, between = ranged_times(turned)
         return "slower", f"{middle} slower: {steps} per step ({level} {between})"
-    _, between = ranged_times(speed)
+    between = ranged_times(speed).range if bounded(speed) else UNKNOWN
     return "noise", f"no proven win: {steps} per step is {NOISE} ({level} {between})"
 
 
@@ -108,7 +119,7 @@ def _no_win(record: Record) -> str:
     said = "were" if len(record.trials) != 1 else "was"
     if record.plan.goal == "memory":
         return f"no proven win: {tried} {said} tried, none kept"
-    rule = f"{setting(record.plan.least_gain)} of a step saved at {setting(record.plan.level)}, and every guard holds"
+    rule = f"all of its interval above {setting(record.plan.least_gain)} of a step, and every guard holds"
     return f"no proven win: {tried} {said} tried, none met the rule ({rule})"
 
 
@@ -387,15 +398,17 @@ class TrialInfo(NamedTuple):
     @property
     def gain_says(self) -> str:
         """The measured gain in words; no number where none was measured."""
-        return str(ranged_share(self.gain)) if self.gain else "not measured"
+        if self.gain is None:
+            return "not measured"
+        return str(ranged_share(self.gain)) if bounded(self.gain) else f"{share(self.gain.middle)} ({UNKNOWN})"
 
 
 def trials(record: Record) -> tuple[TrialInfo, ...]:
     """Every trial of the run in the order of the walk."""
     verdicts = {verdict.trial: verdict for verdict in record.verdicts}
-    layers = {_key(proposal.change): proposal.layers for proposal in record.proposals}
+    layers = {proposal.change.id: proposal.layers for proposal in record.proposals}
     return tuple(
-        _trial(number, trial, verdicts.get(number), layers.get(_key(trial.change), ()))
+        _trial(number, trial, verdicts.get(number), layers.get(trial.change.id, ()))
         for number, trial in enumerate(record.trials)
     )
 
@@ -422,7 +435,7 @@ def _trial(number: int, trial: Trial, verdict: Verdict | None, layers: tuple[str
         pairs=min(len(trial.control.samples), len(trial.treatment.samples)),
         saved=saved_shares(trial),
         spawns=trial.spawns,
-        facts=tuple(_trial_facts(trial)),
+        facts=tuple(_trial_facts(trial, gain)),
         failed=one_line(trial.failed) if trial.failed is not None else None,
         last_words=trial.last_words,
     )
@@ -470,7 +483,9 @@ def _small(value: float) -> str:
     return f"{value:.1e}" if value and abs(value) < 1e-3 else number(value, 2)
 
 
-def _trial_facts(trial: Trial) -> Iterable[Fact]:
+def _trial_facts(trial: Trial, gain: Interval | None) -> Iterable[Fact]:
+    if gain is not None and bounded(gain):
+        yield Fact("interval", f"at {confidence(gain.level)}")
     if trial.spawns:
         yield Fact("spawns", f"{len(set(trial.spawns))} of each side")
     if trial.planned_pairs:
@@ -529,6 +544,11 @@ class WaterfallRow(NamedTuple):
         return "costs", Interval(middle=-gain.middle, low=-gain.high, high=-gain.low, level=gain.level)
 
 
+def _seconds(interval: Interval, step: Interval, unit: Unit, decimals: int) -> Ranged:
+    written = ranged(interval, unit, decimals)
+    return written if bounded(interval, step.middle) else Ranged(written.middle, UNKNOWN)
+
+
 class WaterfallInfo(NamedTuple):
     """The total gain piece by piece. All numbers are shown in `unit` with `decimals`."""
 
@@ -542,9 +562,13 @@ class WaterfallInfo(NamedTuple):
     interactions: tuple[str, ...]
     how: str
 
+    def parts(self, interval: Interval) -> Ranged:
+        """An interval of seconds in the unit of this waterfall: its middle, and its range where that is known."""
+        return _seconds(interval, self.rows[0].seconds, self.unit, self.decimals)
+
     def says(self, interval: Interval | None) -> str:
-        """An interval of seconds in the unit of this waterfall."""
-        return str(ranged(interval, self.unit, self.decimals)) if interval else ""
+        """The same as one phrase."""
+        return str(self.parts(interval)) if interval else ""
 
 
 def waterfall(record: Record) -> WaterfallInfo | None:
@@ -562,13 +586,17 @@ def waterfall(record: Record) -> WaterfallInfo | None:
         speedup=total.speedup,
         unit=unit,
         decimals=decimals,
-        widest=max(
-            max(row.start, row.end, row.seconds.high if row.kind in ("baseline", "final") else 0) for row in rows
-        ),
+        widest=max(map(_reach, rows)),
         closes=_closes(total, unit, decimals),
-        interactions=tuple(_interaction(each, unit, decimals) for each in total.interactions),
+        interactions=tuple(_interaction(each, total, unit, decimals) for each in total.interactions),
         how=_ladder(total),
     )
+
+
+def _reach(row: WaterfallRow) -> float:
+    """How far to the right a row is drawn, in seconds."""
+    tip = row.seconds.high if row.kind in ("baseline", "final") and bounded(row.seconds, row.seconds.middle) else 0.0
+    return max(row.start, row.end, tip)
 
 
 def _bars(total: Attribution, numerics: dict[str, str]) -> Iterable[WaterfallRow]:
@@ -614,7 +642,7 @@ def _part(gain: Interval, total: Attribution) -> float | None:
 
 def _closes(total: Attribution, unit: Unit, decimals: int) -> str:
     rows = sum(one.gain.middle for one in total.shares) + total.residual.middle
-    written = ranged(total.total, unit, decimals)
+    written = _seconds(total.total, total.baseline_s, unit, decimals)
     if fixed(rows / unit.size, decimals) == fixed(total.total.middle / unit.size, decimals):
         return f"rows and residual add up to the measured total of {written} per step"
     return (
@@ -623,8 +651,8 @@ def _closes(total: Attribution, unit: Unit, decimals: int) -> str:
     )
 
 
-def _interaction(each: Interaction, unit: Unit, decimals: int) -> str:
-    term = ranged(each.term, unit, decimals)
+def _interaction(each: Interaction, total: Attribution, unit: Unit, decimals: int) -> str:
+    term = _seconds(each.term, total.baseline_s, unit, decimals)
     label = one_line(each.change.label)
     if not each.distinguishable:
         return f"{label}: no interaction with the others seen; {term} per step is {NOISE}"
@@ -661,9 +689,10 @@ class NotTriedInfo(NamedTuple):
 
 def not_tried(record: Record) -> tuple[NotTriedInfo, ...]:
     """Proposals without a trial, each with its reason."""
-    tried = {_key(trial.change) for trial in record.trials}
+    # The walk tries an intervention, then picks its setting: another setting of a tried one is not a change left out.
+    tried = {trial.change.id for trial in record.trials}
     least = record.plan.least_gain
-    left = (proposal for proposal in record.proposals if _key(proposal.change) not in tried)
+    left = (proposal for proposal in record.proposals if proposal.change.id not in tried)
     unreached = "the walk ended without it" if record.finished else "the run stopped before it"
     return tuple(
         NotTriedInfo(
@@ -704,7 +733,7 @@ def recipe(record: Record) -> tuple[RecipeRow, ...]:
 
 def measured(record: Record) -> tuple[Fact, ...]:
     """How the numbers came about: what a sceptic asks first."""
-    return (*_trial_method(record), *_instrument(record), *_policy(record.plan), *_where(record), *_cost(record))
+    return (*_trial_method(record), *_instrument(record), *_policy(record), *_where(record), *_cost(record))
 
 
 def _trial_method(record: Record) -> Iterable[Fact]:
@@ -741,27 +770,50 @@ def _trial_method(record: Record) -> Iterable[Fact]:
 
 def _instrument(record: Record) -> Iterable[Fact]:
     timeline = next((item for item in record.evidence if isinstance(item, StepTimeline)), None)
-    if timeline is not None and timeline.step.wall:
-        part = timeline.own_overhead_s / timeline.step.wall
+    if timeline is not None and timeline.step.own:
+        part = timeline.own_overhead_s / timeline.step.own
         yield Fact("stopwatch", f"{duration(timeline.own_overhead_s)} per step ({share(part)} of it)")
         yield Fact("explained", f"{fixed(100 * timeline.explained, 1)} % of a step's wall time by named phases")
 
 
-def _policy(plan: Plan) -> Iterable[Fact]:
+def _policy(record: Record) -> Iterable[Fact]:
+    plan = record.plan
     if plan.goal == "memory":
         yield Fact("goal", f"less memory{f', at most {size(plan.memory_budget)}' if plan.memory_budget else ''}")
     else:
-        least, level = setting(plan.least_gain), setting(plan.level)
-        yield Fact("kept if", f"the {level} interval of the saved share lies above {least}, and no guard fails")
-    yield Fact("error budget", f"{setting(plan.error)} for the whole run, however many changes are tried")
+        yield Fact(
+            "kept if", f"all of the saved share's interval lies above {setting(plan.least_gain)}, and no guard fails"
+        )
+    yield Fact(
+        "error budget", f"{setting(plan.error)} for the whole run, shared by all trials and looks{_levels(record)}"
+    )
     yield Fact("seed", number(plan.seed))
+
+
+def _levels(record: Record) -> str:
+    """At which confidence the trials' intervals hold, since the budget is shared out among them."""
+    levels = [verdict.gain.level for verdict in record.verdicts if verdict.gain is not None and bounded(verdict.gain)]
+    if not levels:
+        return ""
+    low, high = confidence(min(levels)), confidence(max(levels))
+    return f"; a trial's interval holds at {low}" + (f" to {high}" if high != low else "")
+
+
+def confidence(level: float) -> str:
+    """A level of confidence, rounded down: it is never said to be more than it is.
+
+    >>> confidence(0.95), confidence(0.99912), confidence(0.99999)
+    ('95 %', '99.91 %', '99.99 %')
+    """
+    return f"{math.floor(1e4 * level + 1e-6) / 100:g} %"
 
 
 def _where(record: Record) -> Iterable[Fact]:
     where = record.environment
     if where:
         threads = _counted(where.threads, "thread")
-        yield Fact("on", one_line(f"{where.processor}, {threads}, torch {where.torch}, Python {where.python}"))
+        python = f"Python {where.python}" if where.python[:1].isdigit() else where.python
+        yield Fact("on", one_line(f"{where.processor}, {threads}, torch {where.torch}, {python}"))
 
 
 def _cost(record: Record) -> Iterable[Fact]:
@@ -788,7 +840,8 @@ def _environment_facts(where: Environment) -> Iterable[Fact]:
     if where.driver:
         yield Fact("driver", one_line(where.driver))
     yield Fact("system", one_line(where.system))
-    yield Fact("software", f"Python {one_line(where.python)}, torch {one_line(where.torch)}")
+    yield Fact("python", one_line(where.python))
+    yield Fact("torch", one_line(where.torch))
     for name, value in where.flags.items():
         yield Fact(one_line(name), one_line(value))
     yield Fact("identity", one_line(where.id))

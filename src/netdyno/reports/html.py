@@ -11,7 +11,7 @@ from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
-from netdyno.reports._units import duration, fixed, number, plain, ranged, ranged_time, rate, setting, share, size
+from netdyno.reports._units import duration, fixed, number, plain, ranged_time, rate, setting, share, size
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -29,7 +29,7 @@ class BarInfo(NamedTuple):
 
     row: info.WaterfallRow
     bar: Span
-    whisker: Span
+    whisker: Span | None
     middle: str
     between: str
 
@@ -115,9 +115,7 @@ def render(record: Record) -> str:
         roofline_svg=Markup(_roofline(page.roofline)),  # noqa: S704 - matplotlib escapes its text
         svg=Markup,  # for our charts only: matplotlib escapes their text
         data=Markup(embedded(record)),  # noqa: S704 - `embedded` leaves no angle bracket
-        span=lambda interval: (
-            ranged(interval, page.waterfall.unit, page.waterfall.decimals) if page.waterfall else None
-        ),
+        span=page.waterfall.parts if page.waterfall else None,
     )
 
 
@@ -223,7 +221,7 @@ def _tiles(record: Record, tried: tuple[info.TrialInfo, ...]) -> list[Tile]:
 
 
 def _between(interval: Interval) -> str:
-    return ranged_time(interval).range
+    return ranged_time(interval).range if info.bounded(interval, interval.middle) else info.UNKNOWN
 
 
 def _bar(row: info.WaterfallRow, falls: info.WaterfallInfo) -> BarInfo:
@@ -231,8 +229,11 @@ def _bar(row: info.WaterfallRow, falls: info.WaterfallInfo) -> BarInfo:
     whole = row.kind in ("baseline", "final")
     ends = (row.seconds.low, row.seconds.high) if whole else (row.start - row.seconds.high, row.start - row.seconds.low)
     verb, interval = row.effect
-    middle, between = ranged(interval, falls.unit, falls.decimals)
-    places = _span(row.start, row.end, 0.0, falls.widest), _span(*ends, 0.0, falls.widest)
+    middle, between = falls.parts(interval)
+    places = (
+        _span(row.start, row.end, 0.0, falls.widest),
+        _span(*ends, 0.0, falls.widest) if info.bounded(row.seconds, falls.widest) else None,
+    )
     return BarInfo(row, *places, f"{verb} {middle}".strip(), between)
 
 
@@ -254,21 +255,26 @@ def _forecast_scale(tried: tuple[info.TrialInfo, ...], least_gain: float) -> tup
     values = [0.0, least_gain]
     for one in tried:
         values += one.predicted or ()
-        values += (one.gain.low, one.gain.high) if one.gain else ()
+        values += _drawn(one.gain)
     low, high = max(min(values), -0.5), max(values)
     air = 0.04 * (high - low)
     return (low - air if low < 0 else low), high + air
 
 
+def _drawn(gain: Interval | None) -> tuple[float, ...]:
+    """The ends of an interval that a picture has to hold; an unknown range has none."""
+    return (gain.low, gain.high) if gain and info.bounded(gain) else ()
+
+
 def _forecast(one: info.TrialInfo, low: float, high: float, least_gain: float) -> ForecastInfo:
     from netdyno.reports import _figures
 
-    also = (0.0, *((one.gain.low, one.gain.high) if one.gain else ()))
-    drawn = pictures.pairs(one.saved, one.spawns, also=(*also, least_gain))
+    known = one.gain if one.gain and info.bounded(one.gain) else None
+    drawn = pictures.pairs(one.saved, one.spawns, also=(0.0, least_gain, *_drawn(one.gain)))
     svg, caption = "", ""
     if drawn is not None:
         svg = _figures.pairs_svg(
-            drawn, gain=one.gain, least_gain=least_gain, decision=one.decision, name=f"trial-{one.number}"
+            drawn, gain=known, least_gain=least_gain, decision=one.decision, name=f"trial-{one.number}"
         )
         caption = f"{len(drawn.saved)} pairs in the order they were taken, saved {one.gain_says} of a step"
         if drawn.beyond:
@@ -276,8 +282,8 @@ def _forecast(one: info.TrialInfo, low: float, high: float, least_gain: float) -
     return ForecastInfo(
         one,
         _span(*one.predicted, low, high) if one.predicted else None,
-        _span(one.gain.low, one.gain.high, low, high) if one.gain else None,
-        _place(one.gain.middle, low, high) if one.gain else None,
+        _span(known.low, known.high, low, high) if known else None,
+        _place(known.middle, low, high) if known else None,
         svg,
         caption,
     )

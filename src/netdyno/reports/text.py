@@ -13,7 +13,7 @@ from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record, SmokeCheck
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
-from netdyno.reports._units import duration, fixed, one_line, plain, ranged, share, size
+from netdyno.reports._units import duration, fixed, one_line, plain, share, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -202,7 +202,7 @@ def row_says(row: info.WaterfallRow, told: info.WaterfallInfo) -> str:
 
 def bare(interval: Interval, told: info.WaterfallInfo) -> str:
     """An interval in the waterfall's unit, which its heading names."""
-    middle, between = ranged(interval, told.unit, told.decimals)
+    middle, between = told.parts(interval)
     ending = f" {told.unit.sign}"
     return f"{middle.removesuffix(ending)} ({between.removesuffix(ending)})"
 
@@ -337,18 +337,20 @@ def _timeline(record: Record, width: int) -> Iterable[Part]:
     yield from _heading("Where a step goes")
     cells = 16 if width < 80 else 32
     right = {"justify": "right", "no_wrap": True}
+    roomy = width >= 72
     after = (("after", right),) if told.after else ()
-    table = _table(("", {}), ("", {"no_wrap": True, "width": cells}), ("before", right), ("of step", right), *after)
+    table = _table(
+        ("", {}), ("", {"no_wrap": True, "width": cells}), ("before", right), ("of step", right),
+        *((("waiting", right),) if roomy else ()), *after,
+    )  # fmt: skip
     for row in told.rows:
-        part = share(row.before.wall / told.before.wall) if told.before.wall else ""
-        times = (
-            _said(duration(row.before.wall)),
-            _said(part),
-            *((_said(duration(row.after.wall)),) if row.after else ()),
-        )
-        table.add_row(_said(row.name), _split_bar(row.before, told.widest, cells), *times)
+        part = share(row.before.own / told.before.own) if told.before.own else ""
+        waiting = (duration(row.before.waiting),) if roomy else ()
+        later = (duration(row.after.own),) if row.after else ()
+        cells_ = map(_said, (duration(row.before.own), part, *waiting, *later))
+        table.add_row(_said(row.name), _split_bar(row.before, told.widest, cells), *cells_)
     yield table
-    yield _said("· █ on a core, ▒ blocked, ░ waiting for a core", "dim")
+    yield _said("· █ on a core, ▒ blocked, ░ waiting for a core; times and shares leave the waiting out", "dim")
     yield _said(f"· {fixed(100 * told.explained, 1)} % of a step's wall time is in named phases", "dim")
 
 
