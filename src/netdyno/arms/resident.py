@@ -36,9 +36,6 @@ from netdyno.records.trial import Change, Memory
 
 LIMIT_S = 300.0
 GOODBYE_S = 3.0  # for loader workers to end in order, so that they leave nothing in shared memory
-# A process of a hung group writes its stacks as soon as it gets a core; on a busy machine that takes a while.
-QUIET_S = 0.3
-LONGEST_STACKS_S = 3.0
 LONGEST_LOG = 1 << 20
 
 
@@ -237,27 +234,28 @@ class _Process:
         return f"was killed by {name}"
 
     def _hung(self, doing: str, limit_s: float | None) -> ArmError:
-        self._ask_where(lambda: thaw(self.id), lambda: os.kill(self.id, ASK_WHERE))
-        place = _stood(self._words())
+        place = self._place_after(lambda: thaw(self.id), lambda: os.kill(self.id, ASK_WHERE), patience_s=0.3)
         if not place:
             # It waits for its own, a loader worker perhaps. Processes that cannot write where they stand end here.
-            self._ask_where(lambda: signal_group(self.id, ASK_WHERE), lambda: signal_group(self.id, signal.SIGCONT))
-            place = _stood(self._words())
+            place = self._place_after(
+                lambda: signal_group(self.id, ASK_WHERE),
+                lambda: signal_group(self.id, signal.SIGCONT),
+                patience_s=3.0,
+            )
         says = f"the side gave no answer within {limit_s:g} s while {doing}{place}"
         return ArmError(says, last_words=tail(self._words()))
 
-    def _ask_where(self, *signals: Callable[[], None]) -> None:
-        """Send signals upon which stacks are written to the log; wait until nothing has come for a while."""
-        size = os.fstat(self._log).st_size
+    def _place_after(self, *signals: Callable[[], None], patience_s: float) -> str:
+        """Send signals upon which stacks are written to the log; the user's line in them, as soon as it is there.
+
+        On a busy machine a process has to wait for a core before it writes.
+        """
         for send in signals:
             send()
-        quiet_since = time.monotonic()
-        end = quiet_since + LONGEST_STACKS_S
-        while time.monotonic() < min(end, quiet_since + QUIET_S):
-            time.sleep(0.01)
-            if os.fstat(self._log).st_size != size:
-                size = os.fstat(self._log).st_size
-                quiet_since = time.monotonic()
+        end = time.monotonic() + patience_s
+        while not (place := _stood(self._words())) and time.monotonic() < end:
+            time.sleep(0.02)
+        return place
 
     def _words(self) -> str:
         size = os.fstat(self._log).st_size
