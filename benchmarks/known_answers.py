@@ -48,13 +48,12 @@ def under_load(processes: int, seconds: float) -> tuple[tuple[KnownAnswer, ...],
 
 
 def table(answers: tuple[KnownAnswer, ...]) -> list[str]:
-    lines = ["| injected into | as | ms | found in | as | ms | off by | right |", "|---|---|---|---|---|---|---|---|"]
-    for answer in answers:
-        lines.append(
-            f"| {answer.phase} | {answer.kind} | {answer.injected_s * 1e3:.2f} | {answer.found_phase} | "
-            f"{answer.found_kind} | {answer.found_s * 1e3:.2f} | {answer.error:.1%} | {'yes' if answer.right else 'NO'} |"
-        )
-    return lines
+    head = ["| injected into | as | ms | found in | as | ms | off by | right |", "|---|---|---|---|---|---|---|---|"]
+    return head + [
+        f"| {answer.phase} | {answer.kind} | {answer.injected_s * 1e3:.2f} | {answer.found_phase} | "
+        f"{answer.found_kind} | {answer.found_s * 1e3:.2f} | {answer.error:.1%} | {'yes' if answer.right else 'NO'} |"
+        for answer in answers
+    ]
 
 
 def main() -> None:
@@ -73,10 +72,12 @@ def main() -> None:
         lines += [
             f"## {processes} load processes",
             "",
-            f"Load average {os.getloadavg()[0]:.1f}; the stepping thread waited for a core {waiting:.0%} of the time; "
-            f"median error {median(answer.error for answer in answers):.1%}, "
-            f"largest {max(answer.error for answer in answers):.1%}; "
-            f"{sum(answer.right for answer in answers)} of {len(answers)} right; {time.monotonic() - began:.0f} s.",
+            (
+                f"Load average {os.getloadavg()[0]:.1f}; the stepping thread waited for a core {waiting:.0%} of the time; "
+                f"median error {median(answer.error for answer in answers):.1%}, "
+                f"largest {max(answer.error for answer in answers):.1%}; "
+                f"{sum(answer.right for answer in answers)} of {len(answers)} right; {time.monotonic() - began:.0f} s."
+            ),
             "",
             *table(answers),
             "",

@@ -4,7 +4,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import torch
@@ -32,10 +33,13 @@ def between(before: Reading, after: Reading) -> Split:
     return Split(running=running / 1e9, waiting=waiting / 1e9, blocked=(wall - running - waiting) / 1e9)
 
 
-# Between the first and the last clock of a reading lie about 2 µs. More means that the thread was put aside in
+# Between the first and the last clock of a reading lie a few µs. Much more means that the thread was put aside in
 # between, and its three clocks belong to different moments: read again. Thrice, because bad luck may repeat.
-TORN_NS = 20_000
+TORN_NS = 200_000
 TRIES = 3
+# Off a core for less than this since the file was last read: not worth reading it again, which costs more than all
+# else in the middle of a step, where nothing of it is in a cache. The time is told apart at the next reading.
+UNSEEN_NS = 10_000
 
 
 class _ThreadClock:
@@ -43,6 +47,8 @@ class _ThreadClock:
 
     def __init__(self) -> None:
         self._handle: int | None = None
+        self._waiting = 0
+        self._off_core = 0  # wall less running when the file was last read
         with contextlib.suppress(OSError, IndexError, ValueError):
             self._handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
             int(os.pread(self._handle, 64, 0).split()[1])
@@ -59,17 +65,17 @@ class _ThreadClock:
             self.close()
 
     def __call__(self) -> Reading:
-        wall = time.perf_counter_ns()
-        if self._handle is None:
-            return Reading(wall, time.thread_time_ns(), 0)
+        wall, running = time.perf_counter_ns(), time.thread_time_ns()
+        if wall - running - self._off_core < UNSEEN_NS or self._handle is None:
+            return Reading(wall, running, self._waiting)
         for _ in range(TRIES):
-            running = time.thread_time_ns()
-            waiting = int(os.pread(self._handle, 64, 0).split()[1])
+            self._waiting = int(os.pread(self._handle, 64, 0).split()[1])
             after = time.perf_counter_ns()
             if after - wall < TORN_NS:
                 break
-            wall = after
-        return Reading(wall, running, waiting)
+            wall, running = after, time.thread_time_ns()
+        self._off_core = wall - running
+        return Reading(wall, running, self._waiting)
 
 
 def thread_clock() -> Clock:
@@ -77,7 +83,8 @@ def thread_clock() -> Clock:
 
     Waiting comes from the kernel's run delay (`/proc/thread-self/schedstat`, second field); where there is
     no such file, waiting reads 0 and counts as blocked. Running comes from CLOCK_THREAD_CPUTIME_ID, because the
-    file's own run time is only brought up to date at scheduler ticks. One reading costs about 2 µs.
+    file's own run time is only brought up to date at scheduler ticks. One reading costs 1 to 2 µs in a loop, and
+    several times that between the operators of a step, which leave nothing of it in the caches.
     """
     return _ThreadClock()
 
@@ -126,41 +133,39 @@ class Stopwatch:
         self.clock = clock or thread_clock()
         self._totals: dict[str, list[int]] = {}
         self._current: str | None = None
-        self._since = Reading(0, 0, 0)
+        # Readings are noted as they come and added up when somebody asks: that is no time for arithmetic.
+        self._readings: list[tuple[str | None, Reading]] = []
 
     def start(self, name: str) -> None:
         """Begin with phase `name`; what went before is not counted."""
         self._current = name
-        self._since = self.clock()
+        self._readings.append((None, self.clock()))
 
     def phase(self, name: str) -> None:
         """End the phase that is on and begin `name`."""
-        self._add(self.clock())
+        self._readings.append((self._current, self.clock()))
         self._current = name
 
     def stop(self) -> None:
         """End the phase that is on."""
-        self._add(self.clock())
+        self._readings.append((self._current, self.clock()))
         self._current = None
 
-    @contextlib.contextmanager
-    def nested(self, name: str) -> Iterator[None]:
+    def nested(self, name: str) -> AbstractContextManager[None]:
         """Count the inside as `name` and take it away from the phase around it.
 
         Does nothing while the stopwatch is stopped.
         """
-        outer = self._current
-        if outer is None:
-            yield
-            return
-        self.phase(name)
-        try:
-            yield
-        finally:
-            self.phase(outer)
+        return _Nested(self, name)
+
+    @property
+    def current(self) -> str | None:
+        """The phase that is on, if any."""
+        return self._current
 
     def phases(self) -> dict[str, Split]:
-        """Seconds per phase since the last `clear`."""
+        """Seconds per phase since the last `clear`, up to the last reading."""
+        self._add_up()
         return {
             name: Split(running=running / 1e9, waiting=waiting / 1e9, blocked=blocked / 1e9)
             for name, (running, waiting, blocked) in self._totals.items()
@@ -168,33 +173,51 @@ class Stopwatch:
 
     def total(self) -> Split:
         """All phases together, in seconds."""
-        whole = Split()
-        for split in self.phases().values():
-            whole = whole + split
-        return whole
+        return sum(self.phases().values(), Split())
 
     def clear(self) -> None:
         """Forget what was counted; a phase that an exception left on is off afterwards."""
         self._totals.clear()
+        self._readings.clear()
         self._current = None
 
-    def _add(self, now: Reading) -> None:
-        """Count what went by since the last reading, and make `now` the last reading."""
-        before = self._since
-        wall = now.wall - before.wall
-        # The three clocks are not read at one instant, so a part may seem larger than the whole. What is too much
-        # here belongs to the phase that follows, whose wall time holds it: carry it over, don't drop it.
-        running = max(0, min(now.running - before.running, wall))
-        waiting = max(0, min(now.waiting - before.waiting, wall - running))
-        self._since = Reading(now.wall, before.running + running, before.waiting + waiting)
-        if self._current is None:
-            return
-        totals = self._totals.get(self._current)
-        if totals is None:
-            totals = self._totals[self._current] = [0, 0, 0]
-        totals[0] += running
-        totals[1] += waiting
-        totals[2] += wall - running - waiting
+    def _add_up(self) -> None:
+        since = Reading(0, 0, 0)
+        for ended, now in self._readings:
+            if ended is None:
+                since = now
+                continue
+            wall = now.wall - since.wall
+            # The three clocks are not read at one instant, so a part may seem larger than the whole. What is too
+            # much here belongs to the phase that follows, whose wall time holds it: carry it over, don't drop it.
+            running = max(0, min(now.running - since.running, wall))
+            waiting = max(0, min(now.waiting - since.waiting, wall - running))
+            since = Reading(now.wall, since.running + running, since.waiting + waiting)
+            totals = self._totals.setdefault(ended, [0, 0, 0])
+            totals[0] += running
+            totals[1] += waiting
+            totals[2] += wall - running - waiting
+        self._readings = [(None, since)] if self._readings else []
+
+
+class _Nested:
+    """A phase within a phase. A class, because a generator costs several times as much in a step."""
+
+    __slots__ = ("name", "outer", "watch")
+
+    def __init__(self, watch: Stopwatch, name: str) -> None:
+        self.watch = watch
+        self.name = name
+        self.outer: str | None = None
+
+    def __enter__(self) -> None:
+        self.outer = self.watch.current
+        if self.outer is not None:
+            self.watch.phase(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        if self.outer is not None:
+            self.watch.phase(self.outer)
 
 
 class SilentStopwatch(Stopwatch):

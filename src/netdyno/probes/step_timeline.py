@@ -3,11 +3,11 @@
 Measures:         running, waiting and blocked seconds per step of data, collate, copy, forward, loss, backward,
                   optimizer and log; the wall time of the step by a second pair of readings around all of them, and
                   what that has more as `rest`. On a CUDA device, phases after the copy are told by device events.
-Costs:            the steps themselves and some ten clock readings of 2 to 3 µs in each.
+Costs:            the steps themselves and some ten clock readings in each, weighed in place.
 Leaves no trace:  the subject trains on, and is put back afterwards; loader workers end.
 """
 
-from netdyno.measure.selfcost import Counted, own_overhead
+from netdyno.measure.selfcost import Weighed
 from netdyno.measure.step import Stepper, turning
 from netdyno.measure.stopwatch import Clock, DeviceStopwatch, Stopwatch, between, thread_clock
 from netdyno.probes._base import probe, watch_for
@@ -21,13 +21,13 @@ WARMUP = 2  # the first step starts workers and makes optimizer state
 @probe
 def collect(subject: Subject, *, steps: int = 10, clock: Clock | None = None) -> StepTimeline:
     clock = clock or thread_clock()
-    counted = Counted(clock)
-    watch = watch_for(subject, counted)
+    weighed = Weighed(clock)
+    watch = watch_for(subject, weighed)
     stepper = Stepper(subject, watch)
     try:
         stepper.take(WARMUP)
         watch.clear()
-        counted.readings = 0
+        weighed.clear()
         with turning(subject):
             before = clock()
             watch.start("data")
@@ -42,7 +42,7 @@ def collect(subject: Subject, *, steps: int = 10, clock: Clock | None = None) ->
         steps=steps,
         step=whole.per(steps),
         phases={name: split.per(steps) for name, split in closed(whole, phases_of(watch)).items()},
-        own_overhead_s=own_overhead(counted, steps),
+        own_overhead_s=weighed.total() / steps,
     )
 
 
