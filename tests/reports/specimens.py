@@ -424,7 +424,7 @@ def evidence() -> tuple:
             activations=9_437_184,
             workspace=2_359_296,
             batch=16_896,
-            peak=412_000_000,
+            peak=13_790_336,
             capacity=8_330_000_000,
             available=5_120_000_000,
             cost_s=0.6,

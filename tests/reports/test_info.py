@@ -286,3 +286,15 @@ def test_respawns_are_where_the_spawn_changes():
 
 def test_one_pair_makes_no_picture():
     assert pictures.pairs((0.1,), ()) is None
+
+
+def test_a_finding_about_the_machine_promises_nothing():
+    found = specimens.outcomes()[0]
+    about = msgspec.structs.replace(found.finding, saves=specimens.Saving(low=0.0, high=0.0))
+    (told,) = info.diagnosis([msgspec.structs.replace(found, finding=about)]).findings
+    assert told.saves == "nothing to save in the model"
+    assert "could save" not in told.line
+
+
+def test_a_prediction_is_not_scored_against_an_unknown_range():
+    assert info.trials(specimens.one_spawn())[0].hit is None

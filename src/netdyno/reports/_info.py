@@ -312,7 +312,9 @@ def _silence(outcome: Outcome) -> Fact:
 
 
 def _finding(outcome: Outcome, finding: Finding) -> FindingInfo:
-    saves = between_shares(finding.saves.low, finding.saves.high)
+    # A finding about the machine has nothing to save in the model.
+    between = between_shares(finding.saves.low, finding.saves.high)
+    saves = f"could save {between} of a step" if finding.saves.high > 0 else "nothing to save in the model"
     return FindingInfo(
         id=finding.id or outcome.rule,
         state=outcome.state,
@@ -325,7 +327,7 @@ def _finding(outcome: Outcome, finding: Finding) -> FindingInfo:
         suggests=finding.suggests,
         explains=finding.explains,
         confidence=finding.confidence,
-        line=f"{finding.id or outcome.rule}: {one_line(finding.says)} (could save {saves} of a step)",
+        line=f"{finding.id or outcome.rule}: {one_line(finding.says)} ({saves})",
     )
 
 
@@ -456,7 +458,7 @@ def _decision(trial: Trial, verdict: Verdict | None) -> Literal["keep", "drop", 
 def _hit(
     predicted: tuple[float, float] | None, gain: Interval | None
 ) -> Literal["as predicted", "less than predicted", "more than predicted"] | None:
-    if predicted is None or gain is None:
+    if predicted is None or gain is None or not bounded(gain):
         return None
     if gain.high < predicted[0]:
         return "less than predicted"

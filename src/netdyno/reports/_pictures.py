@@ -71,14 +71,13 @@ class MemoryRow(NamedTuple):
 
 
 class MemoryInfo(NamedTuple):
-    """Where the memory goes. `parts` is the sum of the rows, `peak` what the process held at most."""
+    """Where the memory goes. `parts` is the sum of the rows, `peak` what a step held at most."""
 
     rows: tuple[MemoryRow, ...]
     parts: int
     peak: int
     capacity: int
     available: int
-    pressure: float
 
 
 def memory(record: Record) -> MemoryInfo | None:
@@ -98,7 +97,7 @@ def memory(record: Record) -> MemoryInfo | None:
     whole = sum(named.values())
     rows = (MemoryRow(name, count, count / whole if whole else 0.0) for name, count in named.items())
     ordered = tuple(sorted(rows, key=lambda row: -row.bytes))
-    return MemoryInfo(ordered, whole, account.peak, account.capacity, account.available, account.pressure)
+    return MemoryInfo(ordered, whole, account.peak, account.capacity, account.available)
 
 
 class Dot(NamedTuple):

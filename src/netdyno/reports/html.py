@@ -213,8 +213,9 @@ def _tiles(record: Record, tried: tuple[info.TrialInfo, ...]) -> list[Tile]:
         tiles.append(Tile("changes kept", f"{kept} of {len(tried)} tried", f"in {number(pairs)} pairs"))
     if record.baseline is not None:
         account = pictures.memory(record)
-        under = f"{share(account.pressure)} of what was free" if account else "baseline"
-        tiles.append(Tile("peak memory", size(record.baseline.peak_bytes), under))
+        peak = record.baseline.peak_bytes
+        under = f"{share(peak / account.available)} of what was free" if account and account.available else "baseline"
+        tiles.append(Tile("peak memory", size(peak), under))
     if record.wall_s:
         tiles.append(Tile("run", duration(record.wall_s), record.made_at[:10]))
     return tiles

@@ -251,7 +251,7 @@ def _findings(told: info.DiagnosisInfo, unfolded: int = 1) -> Iterable[Part]:
 
 def _finding(finding: info.FindingInfo) -> Iterable[Part]:
     sure = "" if finding.state == "found" else f", suspected (confidence {share(finding.confidence)})"
-    yield _joined((finding.id, "bold"), (f"  {finding.layer}, could save {finding.saves} of a step{sure}", ""))
+    yield _joined((finding.id, "bold"), (f"  {finding.layer}, {finding.saves}{sure}", ""))
     yield _indented(_said(finding.says))
     lines = (
         ("evidence", ", ".join(f"{name} {value}" for name, value in finding.evidence)),
@@ -374,7 +374,7 @@ def _memory(record: Record) -> Iterable[Part]:
         table.add_row(_said(row.name), _said(size(row.bytes)), _said(share(row.part)))
     yield table
     yield _said(
-        f"· the process peaked at {size(told.peak)}, {share(told.pressure)} of the {size(told.available)} free at its start"
+        f"· a step holds {size(told.peak)} at its peak; {size(told.available)} of {size(told.capacity)} were free"
     )
 
 
