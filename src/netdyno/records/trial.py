@@ -96,8 +96,8 @@ class Trial(Noun, frozen=True, kw_only=True):
 
     `control` and `treatment` hold running-plus-blocked seconds per step, one sample per pair, in
     the order they were taken. `order` has a letter pair per pair (`AB` or `BA`; A is the control);
-    `spawns` says which respawn a pair belongs to. At each of `looks` (a count of pairs) the data were looked at
-    with the part `alphas` of the campaign's error. `checksums` are the first batches of either side.
+    `spawns` says which respawn a pair belongs to. At each of `looks`, a count of pairs, the data were looked at.
+    `checksums` are the first batches of either side.
     """
 
     change: Change
@@ -109,7 +109,6 @@ class Trial(Noun, frozen=True, kw_only=True):
     order: tuple[str, ...] = ()
     spawns: tuple[int, ...] = ()
     looks: tuple[int, ...] = ()
-    alphas: tuple[float, ...] = ()
     rerun: int = 0
     steps_per_turn: int = 1
     prediction: Prediction | None = None

@@ -222,7 +222,7 @@ class _Session:
             [pair.treatment for pair in self.pairs],
             spawns=[pair.spawn for pair in self.pairs],
             form=self.form,
-            least_gain=self.lab.plan.least_gain,
+            least_gain=self.lab.line,
             alpha=alpha,
         )
 
@@ -271,7 +271,7 @@ def _probe(lab: Lab, intervention: Intervention, change: Change, against: tuple[
 
 def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
     """Guards that a faster change must hold; looked at only where it is faster."""
-    if last is None or not _worth_checking(lab, last):
+    if last is None or last.decision != "keep":
         return trial
     plan = lab.plan
     found: list[Guard] = [_taken_back(lab, trial)]
@@ -303,10 +303,6 @@ def undone(trial: Trial) -> bool | None:
     return next((guard.holds for guard in trial.guards if guard.name == TAKEN_BACK), None)
 
 
-def _worth_checking(lab: Lab, last: Look) -> bool:
-    return last.decision == "keep" or (lab.plan.goal == "memory" and last.gain.low > -lab.plan.least_gain)
-
-
 def _quality(lab: Lab, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
     step_s = wall_of(trial.control)
     control = lab.learning(trial.against, step_s=step_s)
@@ -318,7 +314,7 @@ def _quality(lab: Lab, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
     else:
         parity = guards.not_worse(control, treatment, tolerance=allowed.loss)
     steady = guards.steady(guards.stability(control), guards.stability(treatment), spread=allowed.spread)
-    return (parity,), [steady, guards.finite(treatment)]
+    return (parity,), [steady, guards.finite(treatment, control)]
 
 
 def _middle(samples: tuple[float, ...]) -> float:

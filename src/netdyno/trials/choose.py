@@ -174,6 +174,7 @@ def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Pr
 def _race_of_settings(lab: Lab, running: dict[int, Arm], form: Form, scales: dict[int, float], *, doing: str) -> int:
     steps, _ = lab.warm(list(running.values()), form)
     seen: dict[int, list[float]] = {position: [] for position in running}
+    deadline = lab.clock() + lab.plan.trial_s / 3
     for _ in range(3):
         positions = list(running)
         rounds = race(
@@ -190,6 +191,6 @@ def _race_of_settings(lab: Lab, running: dict[int, Arm], form: Form, scales: dic
         middle = {position: statistics.median(seen[position]) for position in positions}
         best = min(middle.values())
         running = {position: arm for position, arm in running.items() if middle[position] <= BEHIND * best}
-        if len(running) == 1:
+        if len(running) == 1 or lab.clock() > deadline:
             break
     return min(running, key=lambda position: statistics.median(seen[position]))

@@ -70,6 +70,12 @@ class Lab:
         return any(environment_of(recipe) for recipe in recipes)
 
     @property
+    def line(self) -> float:
+        """The share of a step saved above which a change is worth keeping: the least gain, or under a memory goal
+        the least gain that may be lost."""
+        return -self.plan.least_gain if self.plan.goal == "memory" else self.plan.least_gain
+
+    @property
     def limit_s(self) -> float:
         """Seconds after which a side that does not answer is taken to hang."""
         return max(60.0, self.plan.trial_s)
