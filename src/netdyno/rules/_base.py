@@ -11,11 +11,19 @@ import msgspec
 from netdyno import plugins
 from netdyno.records.diagnosis import Finding, Outcome
 from netdyno.records.environment import Ceilings, Environment
-from netdyno.records.evidence import AnyEvidence
+from netdyno.records.evidence import AnyEvidence, ThreadUse
 from netdyno.records.record import Baseline
 
 # A finding this sure is called found; below it, it is a suspicion that an experiment has to settle.
 SURE = 0.7
+
+# A kernel near its ceiling reaches half to nine tenths of it, so what a ceiling alone accounts for is a lower bound:
+# at a third of a step, that limit rules half of it or more.
+ROOFLINE_SHARE = 0.35
+# While threads spin at barriers for others that have no core, running time was seen to grow tenfold.
+SPUN_SHARE = 0.04
+# A fifth of the time without a core is more than the housekeeping of any quiet machine.
+SPINS = 0.20
 
 Check = Callable[..., Finding | None]
 Facts = Mapping[type, Any]
@@ -77,6 +85,11 @@ def _from(name: str, module: types.ModuleType | plugins.Broken) -> Rule | plugin
     if check is None or not hasattr(check, "suggests"):
         return plugins.Broken(name, f"its file declares no function `{name.replace('-', '_')}` marked with @rule")
     return Rule(name, check, needs_of(check), check.suggests)
+
+
+def spinning(threads: ThreadUse | None) -> bool:
+    """True when threads that wait for each other at barriers lack cores: then even running time is too long."""
+    return threads is not None and threads.torch_threads > 1 and threads.waiting_share >= SPINS
 
 
 def diagnose(

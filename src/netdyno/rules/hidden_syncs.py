@@ -6,6 +6,8 @@ Try:        read the value once in a while, collect values and read them togethe
 Not this:   logging that formats and writes (see `logging-cost`).
 """
 
+import os
+
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.environment import Environment
 from netdyno.records.evidence import Place, StepTimeline, SyncSite, SyncSites
@@ -44,7 +46,7 @@ def _lines(count: int) -> str:
 
 
 def _at(site: SyncSite) -> str:
-    return f"`{site.call}` in {site.where.file}:{site.where.line}"
+    return f"`{site.call}` in {os.path.basename(site.where.file or '?')}:{site.where.line}"
 
 
 def _case(*, per_step: float, seconds: float) -> tuple[SyncSites, StepTimeline]:

@@ -40,7 +40,8 @@ def input_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding
     if share < WORTH_A_WORD:
         return None
     waited = timeline.phases.get("data", Split()) + timeline.phases.get("collate", Split())
-    sample = loader.sample if loader is not None and loader.sample.own > 0 else waited
+    made = loader.sample + loader.augment if loader is not None else Split()
+    sample = made if made.own > 0 else waited
     kind = kind_of(sample)
     blocked = sample.blocked / sample.own
     return Finding(

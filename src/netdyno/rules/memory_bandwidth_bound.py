@@ -1,70 +1,69 @@
-"""Moving bytes is the limit: the layers wait for memory, not for arithmetic.
+"""Moving bytes is the limit: operators wait for memory, not for arithmetic.
 
-Looks for:  layers below the ridge of the roofline that move bytes at two fifths of the memory's best rate
-            or faster and together take a fifth of the step.
+Looks for:  bytes that at the memory's best rate would still take a third of the step, and more than the
+            arithmetic on them would.
 Matters:    a faster multiplier changes nothing; fewer bytes do.
-Try:        a lower precision (half the bytes), a compiled model (fused layers keep values in registers),
-            another memory layout, in-place activations.
-Not this:   batches copied to a device (see `copy-bound`), or slow layers that use neither memory nor
-            arithmetic well (see `python-bound`).
+Try:        a compiled model (fused operators keep values in registers), a lower precision (half the bytes),
+            in-place activations, another memory layout.
+Not this:   batches copied to a device (see `copy-bound`), or operators so small that calling them costs more
+            than their work (see `python-bound`).
 """
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.environment import Ceilings
-from netdyno.records.evidence import Layer, LayerTable, Place, StepTimeline
+from netdyno.records.evidence import Layer, LayerTable, Place, StepTimeline, ThreadUse
 from netdyno.records.measured import Split
-from netdyno.rules._base import rule
+from netdyno.rules._base import ROOFLINE_SHARE, SPUN_SHARE, rule, spinning
 
-WORTH_A_WORD = 0.20  # below a fifth of the step, even free memory traffic wins less than 1.25x
-NEAR = 0.4  # a copy counts its bytes once but allocates its answer: it shows 0.4 to 0.8 of the triad rate
+WORK = ("forward", "loss", "backward", "optimizer")
 
 
-@rule(suggests=("bf16-autocast", "compile-model", "channels-last", "glibc-arena-reuse"))
-def memory_bandwidth_bound(timeline: StepTimeline, table: LayerTable, ceilings: Ceilings) -> Finding | None:
-    work = timeline.share("forward", "loss", "backward")
-    whole = sum(layer.seconds for layer in table.layers)
-    limited = [layer for layer in table.layers if near_the_ceiling(layer, table, ceilings)]
-    seconds = sum(layer.seconds for layer in limited)
-    share = work * seconds / whole if whole else 0.0
-    if share < WORTH_A_WORD:
+@rule(suggests=("compile-model", "bf16-autocast", "channels-last", "glibc-arena-reuse"))
+def memory_bandwidth_bound(
+    timeline: StepTimeline, table: LayerTable, ceilings: Ceilings, threads: ThreadUse | None
+) -> Finding | None:
+    if not ceilings.bandwidth or not table.compute_seconds or table.intensity >= table.ridge:
         return None
-    rate = sum(layer.bytes for layer in limited) / seconds
-    intensity = sum(layer.flops for layer in limited) / sum(layer.bytes for layer in limited)
-    longest = max(limited, key=lambda layer: layer.seconds)
+    work = timeline.share(*WORK)
+    rate = table.step_bytes / table.compute_seconds
+    # Above 1 when part of the bytes come from a cache: then memory is not all, but bytes still are the limit.
+    share = work * min(1.0, rate / ceilings.bandwidth)
+    if share < (SPUN_SHARE if spinning(threads) else ROOFLINE_SHARE):
+        return None
     return Finding(
-        says=f"moving bytes takes {share:.0%} of a step: {intensity:.2g} FLOP per byte where this machine balances at {table.ridge:.0f}",
+        says=f"moving bytes alone needs {share:.0%} of a step, {table.intensity:.2g} FLOP per byte where {table.ridge:.1f} balance",
         layer="memory",
         # At best no byte moves more than the arithmetic alone would hide.
-        saves=Saving(low=0.0, high=share * (1 - intensity / table.ridge)),
+        saves=Saving(low=0.0, high=share * (1 - table.intensity / table.ridge)),
         because={
             "share_of_step": share,
             "bytes_per_s": rate,
             "ceiling_bytes_per_s": ceilings.bandwidth,
-            "flop_per_byte": intensity,
+            "flop_per_byte": table.intensity,
             "ridge_flop_per_byte": table.ridge,
         },
-        fix="move fewer bytes: fuse elementwise layers by compiling, halve them by a lower precision, or drop copies",
-        where=longest.where or Place(module=longest.module),
+        fix="move fewer bytes: fuse element-wise operators by compiling, halve them by a lower precision, drop copies",
+        where=_where(table.layers),
+        confidence=1.0 if share >= ROOFLINE_SHARE else 0.5,
     )
 
 
-def near_the_ceiling(layer: Layer, table: LayerTable, ceilings: Ceilings) -> bool:
-    """True for a layer that memory limits: below the ridge, and moving bytes near the best rate."""
-    if not layer.seconds or layer.intensity >= table.ridge:
-        return False
-    return layer.bytes / layer.seconds >= NEAR * ceilings.bandwidth
+def _where(layers: tuple[Layer, ...]) -> Place | None:
+    """The layer that moves most, if layers were seen to move anything."""
+    if not layers:
+        return None
+    heaviest = max(layers, key=lambda layer: layer.bytes)
+    return heaviest.where or Place(module=heaviest.module)
 
 
-def _case(*, intensity: float, rate: float) -> tuple[StepTimeline, LayerTable, Ceilings]:
+def _case(*, flops: float, moved: float) -> tuple[StepTimeline, LayerTable, Ceilings]:
+    """A step of a tenth of a second on a machine of 100 GFLOP/s and 10 GB/s."""
     timeline = StepTimeline(steps=10, step=Split(running=0.1), phases={"forward": Split(running=0.1)})
-    layer = Layer(
-        module="mix", kind="Copy", flops=rate * 0.03 * intensity, bytes=rate * 0.03, seconds=0.03, intensity=intensity
-    )
     table = LayerTable(
-        layers=(layer,),
-        forward_flops=layer.flops,
-        step_flops=3 * layer.flops,
-        step_bytes=3 * layer.bytes,
+        layers=(),
+        forward_flops=flops / 3,
+        step_flops=flops,
+        step_bytes=moved,
         dtype="float32",
         ridge=10.0,
         compute_seconds=0.1,
@@ -72,6 +71,11 @@ def _case(*, intensity: float, rate: float) -> tuple[StepTimeline, LayerTable, C
     return timeline, table, Ceilings(environment="", threads=2, matmul={"float32": 1e11}, bandwidth=1e10)
 
 
-SICK = (_case(intensity=0.25, rate=8e9),)
-# Above the ridge; below it but slow for another reason.
-WELL = (_case(intensity=50.0, rate=8e9), _case(intensity=0.25, rate=5e8))
+_CROWDED = ThreadUse(
+    torch_threads=2, interop_threads=1, cores=2, workers=0, worker_threads=0, waiting_share=0.8, others_share=0.9
+)
+
+# Three fifths of the best rate; a twentieth of it while spinning threads stretch the step.
+SICK = (_case(flops=1e8, moved=6e8), (*_case(flops=1e7, moved=5e7), _CROWDED))
+# Above the ridge; a step that moves little.
+WELL = (_case(flops=8e9, moved=6e8), _case(flops=1e7, moved=5e7))

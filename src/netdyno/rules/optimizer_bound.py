@@ -9,16 +9,18 @@ Not this:   a whole step of many small calls (see `python-bound`).
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.environment import Ceilings
-from netdyno.records.evidence import MemoryAccount, StepTimeline
+from netdyno.records.evidence import MemoryAccount, StepTimeline, ThreadUse
 from netdyno.records.measured import Split
-from netdyno.rules._base import rule
+from netdyno.rules._base import rule, spinning
 
 # Fused updates run up to 3.5 times as fast, so a seventh of a step is what can still give a tenth of it.
 WORTH_A_WORD = 1 / 7
 
 
 @rule(suggests=("fused-optimizer", "foreach-optimizer"))
-def optimizer_bound(timeline: StepTimeline, account: MemoryAccount | None, ceilings: Ceilings | None) -> Finding | None:
+def optimizer_bound(
+    timeline: StepTimeline, account: MemoryAccount | None, ceilings: Ceilings | None, threads: ThreadUse | None
+) -> Finding | None:
     share = timeline.share("optimizer")
     if share < WORTH_A_WORD:
         return None
@@ -30,6 +32,8 @@ def optimizer_bound(timeline: StepTimeline, account: MemoryAccount | None, ceili
         # No update can be quicker than one pass over parameters, gradients and state.
         saves=Saving(low=0.0, high=share * max(0.0, 1 - least / seconds)),
         because={"optimizer_s": seconds, "least_s": least, "step_s": timeline.step.own},
+        # Threads that spin in a short update can make it look long.
+        confidence=0.5 if spinning(threads) else 1.0,
         fix="use the fused form of the optimizer (`fused=True`), or `foreach=True` where there is none",
     )
 
