@@ -88,8 +88,8 @@ def _sampled(feed: Feed, clock: Clock, budget_s: float) -> _Sampled:
     phases = watch.phases()
     if not count:
         return found
-    found.sample = phases["sample"].per(count)
     found.augment = phases.get("augment", Split()).per(count)
+    found.sample = phases["sample"].per(count) + found.augment  # the record's `augment` is a part of its `sample`
     feed.collate(finished)  # the first call imports and allocates
     before = clock()
     batch = feed.collate(finished)
