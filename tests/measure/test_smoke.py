@@ -305,13 +305,6 @@ def test_ids_that_are_no_whole_numbers_are_named(tmp_path):
     assert "`float32` numbers, and looks up `int64`" in checks["dtype"].says
 
 
-def test_targets_in_double_precision_are_named(tmp_path):
-    inputs, _ = rows()
-    checks = checked(regression(train=lambda: (inputs, inputs.sum(1, keepdim=True).double()), val=None), tmp_path)
-    assert failures(checks) == {"loss"}
-    assert "targets are `float64`" in checks["loss"].says
-
-
 # Labels
 
 
@@ -394,6 +387,18 @@ def test_a_detached_loss_is_named(tmp_path):
     assert "has no gradient" in checks["loss"].says
 
 
+def test_a_backward_pass_that_raises_is_named(tmp_path):
+    def spoilt(output, target):
+        score = output.exp()
+        value = score.square().mean()
+        score.zero_()
+        return value
+
+    checks = checked(healthy(loss=spoilt), tmp_path)
+    assert failures(checks) == {"loss"}
+    assert "the backward pass raises `RuntimeError" in checks["loss"].says
+
+
 def test_a_loss_that_never_moves_is_named(tmp_path):
     checks = checked(healthy(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.0)), tmp_path)
     assert failures(checks) == {"learning"}
@@ -406,6 +411,20 @@ def test_a_loss_that_rises_is_named_with_its_values(tmp_path):
     )
     assert failures(checks) == {"learning"}
     assert "does not fall" in checks["learning"].says
+
+
+def test_a_loss_that_falls_slowly_is_given_more_updates(tmp_path):
+    checks = checked(healthy(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-4)), tmp_path)
+    assert checks["learning"].ok
+    quick = checked(healthy(), tmp_path)
+    assert "in `20` updates" in quick["learning"].says
+
+
+def test_with_little_data_or_little_time_nothing_is_held_against_a_model(tmp_path):
+    backwards = lambda parameters: torch.optim.SGD(parameters, lr=0.05, maximize=True)
+    little = checked(healthy(optimizer=backwards, train=lambda: rows(12), batch_size=4, val=lambda: rows(8)), tmp_path)
+    assert little["learning"].ok is None
+    assert "cannot tell" in little["learning"].says
 
 
 def test_a_loss_that_explodes_is_named_with_the_update(tmp_path):
