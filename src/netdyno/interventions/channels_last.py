@@ -42,7 +42,8 @@ class ChannelsLast:
             if others:
                 return f"channels-last is an order of 2-D images; the model has only {', '.join(others)}"
             return "the model has no 2-D convolution"
-        if all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights if _ordered(weight)):
+        ordered = [weight for weight in weights if _ordered(weight)]
+        if ordered and all(weight.is_contiguous(memory_format=torch.channels_last) for weight in ordered):
             return "the weights of the 2-D convolutions are channels-last already"
         return _no_images(subject)
 
@@ -90,7 +91,7 @@ def _weights(model: nn.Module) -> list[nn.Parameter]:
 
 
 def _ordered(weight: Tensor) -> bool:
-    """True when the two orders differ at all; a 1x1 kernel is contiguous in both."""
+    """True when the two orders differ at all; a 1x1 kernel and one channel are contiguous in both."""
     return weight.shape[2] * weight.shape[3] > 1 and weight.shape[1] > 1
 
 

@@ -4,8 +4,9 @@ glibc gives large blocks back to the kernel when they are freed. A training step
 next step faults them in again, page by page, each page zeroed first. Two settings of glibc end that.
 
 Helps:      CPU training whose tensors are hundreds of kilobytes and more. Seen on 2 cores of a virtual machine,
-            whole processes in turns: 40 to 32 ms a step for a small CNN, 18.5 to 14.7 for an MLP, 112 to 107 for a
-            transformer; page faults per step from thousands to none.
+            two whole processes each, in turns: 41 and 51 ms a step against 32 and 43 for a small CNN, 20 and 19
+            against 15 and 15 for an MLP, 122 and 114 against 113 and 108 for a transformer; page faults per step
+            from thousands to a hundred at most.
 Costs:      the process keeps its peak between steps; with tensors of many sizes the heap can fragment.
             `huge_pages` asks for pages of 2 MB, which the kernel may have to clear at one go.
 Parity:     the same bits.
