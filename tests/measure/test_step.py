@@ -122,7 +122,7 @@ def test_a_turn_after_one_that_raised_counts_only_itself():
 
 def test_evaluating_gives_the_mode_back_when_the_inside_raises():
     subject = workload().fresh(0)
-    with pytest.raises(ValueError), evaluating(subject):
+    with pytest.raises(ValueError), evaluating(subject):  # noqa: PT012
         assert not subject.model.training
         assert not torch.is_grad_enabled()
         raise ValueError

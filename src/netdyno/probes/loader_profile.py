@@ -1,7 +1,7 @@
 """How a batch is made, read straight from the dataset.
 
-Measures:         per sample, running and blocked seconds of reading and of the declared random transform; the
-                  same of collating a batch; whether two reads of a sample under different random state are equal to
+Measures:         per sample, running and blocked seconds of making it, and of the declared random transform in it;
+                  the same of collating a batch; whether two reads of a sample under different random state are equal to
                   the bit; whether samples fit into one tensor, and how large all of them would be; the loader's first
                   batch, its start of an epoch, and the memory that each batch leaves behind.
 Costs:            its share of the budget: half for samples, half for batches of the loader as it is declared.

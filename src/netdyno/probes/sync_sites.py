@@ -1,6 +1,6 @@
 """Which lines of the user's code read a tensor's value back into Python.
 
-Measures:         every `.item()`, `float()`, `bool()`, `.tolist()`, `.numpy()`, `nonzero` and their like in forward, loss,
+Measures:         every `.item()`, `float()`, `bool()`, `.tolist()`, `.numpy()`, `nonzero`, `tensor[mask]` and their like in forward, loss,
                   backward, optimizer and log: file, line, calls per step, and the seconds they took together.
                   On a device each of them waits for all work before it. Data loading is left out: it reads host memory.
 Costs:            a few updates under two modes that look at every call: tens of microseconds per operator.
@@ -33,7 +33,7 @@ CALLS = {
     "__contains__": "in tensor", "equal": "equal", "allclose": "allclose", "unique": "unique", "__repr__": "repr(tensor)",
     "__format__": "format(tensor)", "__array__": "array(tensor)",
 }  # fmt: skip
-# Operators that read values back and are reached by other calls, such as a boolean mask between brackets.
+# Operators that read values back, whichever call of Python's reached them.
 OPERATORS = {
     torch.ops.aten._local_scalar_dense: ".item()",
     torch.ops.aten.nonzero: "nonzero",
@@ -112,10 +112,18 @@ class ByOperator(TorchDispatchMode):
         self.found = found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        how = OPERATORS.get(func._overloadpacket)
+        how = OPERATORS.get(func._overloadpacket) or _masked(func, args)
         if how is None:
             return func(*args, **(kwargs or {}))
         return self.found.call(how, func, args, kwargs or {})
+
+
+def _masked(func: Any, args: Any) -> str | None:
+    """Picking by a boolean mask has to count the mask before the result has a shape."""
+    if func._overloadpacket is not torch.ops.aten.index:
+        return None
+    masks = [one for one in args[1] if one is not None and one.dtype in (torch.bool, torch.uint8)]
+    return "tensor[mask]" if masks else None
 
 
 def _users_line() -> tuple[str, int] | None:
