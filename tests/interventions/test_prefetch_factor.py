@@ -27,6 +27,15 @@ def test_what_is_under_way_stays_within_the_budget(monkeypatch, factor, fits):
     assert (PrefetchFactor(factor).refuses(subject) is None) == fits
 
 
+@pytest.mark.parametrize(
+    ("available", "workers", "one"), [(8e9, 8, 40e6), (2e9, 4, 1e6), (16e9, 2, 600e3)], ids=["large", "small", "tiny"]
+)
+def test_dividing_free_memory_by_the_batch_would_fill_it_once_per_worker(available, workers, one):
+    widespread = max(2, int(available / one))
+    assert in_flight(workers, widespread, one) > 0.99 * workers * available
+    assert in_flight(workers, prefetch_factor.MOST, one) <= prefetch_factor.MEMORY_SHARE * available
+
+
 def test_a_formula_that_fills_the_memory_is_not_believed(monkeypatch):
     # Free memory over the bytes of a batch would prefetch until the memory is full.
     assert "outside 1 to 4" in PrefetchFactor(50).refuses(WORKED.fresh())

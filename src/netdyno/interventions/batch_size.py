@@ -23,6 +23,7 @@ from netdyno.records.trial import Form, Numerics, Prediction
 from netdyno.targets.subject import Subject
 
 LEAST_GAIN = 0.02  # of a step
+OPERATOR_S = 2e-6  # to start a light operator and its backward, on the machine this was developed on
 LEAST_STEPS = 8  # updates an epoch must keep
 LINEAR = ("SGD", "ASGD")
 ROOT = ("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam", "RMSprop", "Adagrad", "Adadelta", "Adafactor")
@@ -60,18 +61,18 @@ class BatchSize:
         timeline: StepTimeline | None = facts.get(StepTimeline)
         if timeline is None or not timeline.step.own or self._bursts(facts.get(MemoryAccount)):
             return None
-        # Per step, whatever the batch: the update, the log, and the Python and dispatch between operators.
+        # Per step, whatever the batch: the update, the log, the Python between operators and the start of each.
         once = timeline.share("optimizer", "log")
         table: OpTable | None = facts.get(OpTable)
-        python = min(1.0, table.python_s / timeline.step.own) if table is not None else timeline.share("rest")
+        between = (table.python_s + table.dispatches * OPERATOR_S) / timeline.step.own if table is not None else 0.0
         saved = 1 - 1 / self.factor
-        high = saved * min(1.0, once + python)
+        high = saved * min(1.0, once + between)
         if high < LEAST_GAIN:
             return None
         return Prediction(
             low=saved * once,
             high=high,
-            why=f"{once:.0%} of a step is paid per update and {python:.0%} between operators, whatever the batch; "
+            why=f"{once:.0%} of a step is paid per update and about {between:.0%} between operators, whatever the batch; "
             f"with {self.factor} times the items, each item pays 1/{self.factor} of it",
         )
 
