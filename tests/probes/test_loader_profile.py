@@ -87,8 +87,8 @@ def test_tensors_in_memory_are_sized_exactly():
 
 DRAWS = {
     "torch": lambda: torch.rand(()),
-    "numpy": lambda: np.random.rand(),  # noqa: NPY002  users' datasets draw from the global state
-    "random": lambda: random.random(),
+    "numpy": np.random.rand,  # noqa: NPY002  users' datasets draw from the global state
+    "random": random.random,
 }
 
 
