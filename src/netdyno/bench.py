@@ -18,7 +18,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from netdyno import __version__, arms
-from netdyno.errors import ArmError, ComparisonError, NetdynoError
+from netdyno.arms.last_words import place_of, sentence_of
+from netdyno.errors import ArmError, ComparisonError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts, applied, facts_from, read
 from netdyno.measure.baselines import baselines
 from netdyno.measure.ceilings import ceilings
@@ -29,7 +30,7 @@ from netdyno.progress import Event, Listener, silent
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
-from netdyno.records.record import Failure, Plan, Proposal, Record, Target
+from netdyno.records.record import Failure, Plan, Proposal, Record, SmokeCheck, Target
 from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
@@ -115,13 +116,30 @@ def _run(
             name = step.__name__.removesuffix("_step")
             if name in record.done:
                 continue
-            record = step(campaign, record)
+            record = _stepped_into(step, campaign, record)
             wall = spent + clock() - campaign.began
             record = replace(record, done=(*record.done, name), wall_s=wall)
             store.save(record)
     finally:
         arms.shut()
     return record
+
+
+def _stepped_into(step: Step, campaign: Campaign, record: Record) -> Record:
+    """One step; what the user's own code raises meanwhile is theirs to put right, and says so with its line."""
+    try:
+        return step(campaign, record)
+    except NetdynoError:
+        raise
+    except Exception as error:
+        place = place_of(error)
+        if not place:
+            raise
+        raise TargetError(
+            f"`{record.target.source}` failed in the step `{step.__name__.removesuffix('_step')}`",
+            because=f"it raised `{sentence_of(error)}`{place}",
+            hint="step it once in a Python session: `next(workload.fresh().feed.epochs())` reads a batch",
+        ) from error
 
 
 def _begin(
@@ -183,10 +201,36 @@ def check(campaign: Campaign, record: Record) -> Record:
     Raises NetdynoError when the target cannot be stepped at all.
     """
     campaign.says("smoke baseline")
-    budget_s = min(60.0, 0.06 * record.plan.budget_s)
+    # Too little time leaves checks out, and a fault that was not looked for costs more than these seconds.
+    budget_s = min(60.0, max(10.0, 0.06 * record.plan.budget_s))
     folder = campaign.store.artifacts / record.id
     found = smoke(campaign.lab.workload, folder=folder, budget_s=budget_s, listener=campaign.listener)
-    return replace(record, smoke=found)
+    record = replace(record, smoke=found)
+    stopper = _stopper(found)
+    if stopper is not None:
+        campaign.store.save(record)
+        raise TargetError(
+            f"`{record.target.source}` cannot be put on the dyno: {stopper.name}",
+            because=stopper.says,
+            hint=stopper.hint or f"`netdyno show {record.id}` lists all that was checked",
+        )
+    return record
+
+
+def _stopper(found: tuple[SmokeCheck, ...]) -> SmokeCheck | None:
+    """The fault that has to be put right first: every sample must be readable, and a step must have a finite loss.
+
+    Other faults (a label that never occurs, a loss that does not fall) are told in the report; the target can be
+    stepped all the same.
+    """
+    failed = [check for check in found if check.ok is False]
+    if any(check.name in {"samples", "loss"} for check in failed) or not _stepped(found):
+        return failed[0] if failed else None
+    return None
+
+
+def _stepped(found: tuple[SmokeCheck, ...]) -> bool:
+    return any(check.name == "loss" and check.ok for check in found)
 
 
 def baseline_step(campaign: Campaign, record: Record) -> Record:

@@ -23,7 +23,7 @@ def told(error: BaseException, *, doing: str) -> ArmError:
     if isinstance(error, ArmError):
         return error
     kind = "ran out of memory" if out_of_memory(error) else "failed"
-    says = f"the side {kind} while {doing}: `{_sentence(error)}`{_place(error)}"
+    says = f"the side {kind} while {doing}: `{sentence_of(error)}`{place_of(error)}"
     return ArmError(says, last_words=tail("".join(traceback.format_exception(error))))
 
 
@@ -47,7 +47,8 @@ def out_of_memory(error: BaseException) -> bool:
     return cause is not None and out_of_memory(cause)
 
 
-def _sentence(error: BaseException) -> str:
+def sentence_of(error: BaseException) -> str:
+    """An error as one sentence: its kind and what it says first."""
     if isinstance(error, NetdynoError):
         return f"{error.what}, because {error.because}"
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
@@ -59,7 +60,7 @@ def _sentence(error: BaseException) -> str:
     return line if line.startswith(f"{name}:") else f"{name}: {line}"
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The last line of the user's own code on the way to the error, or nothing."""
     cause = error.__cause__
     # Deepest first: what a loader worker wrote, what the error was raised from, the error itself.
