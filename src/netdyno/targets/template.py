@@ -8,8 +8,8 @@ def template() -> str:
 
 _TEXT = '''"""A workload for netdyno: what is trained, on what, and what may differ.
 
-It runs as it is:      netdyno tune work.py:Shapes
-In a minute or less:   netdyno baseline work.py:Shapes      (names what is wrong with the data or the model)
+It runs as it is:   netdyno tune work.py:Shapes
+A first look:       netdyno baseline work.py:Shapes     (begins by naming what is wrong with the data or the model)
 
 Put your own model and data in the places marked 1 to 4. Only `model` and `train` are needed; the rest have
 defaults, which are given beside each line.
