@@ -87,7 +87,7 @@ def test_tensors_in_memory_are_sized_exactly():
 
 DRAWS = {
     "torch": lambda: torch.rand(()),
-    "numpy": np.random.rand,  # noqa: NPY002  users' datasets draw from the global state
+    "numpy": np.random.rand,
     "random": random.random,
 }
 
