@@ -85,7 +85,7 @@ def freezing(side: Arm, *, pairs: int, workers: int) -> Interval:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="garage:digits")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
+    parser.add_argument("--forms", nargs="*", choices=FORMS, default=list(FORMS), help="none: only the second table")
     parser.add_argument("--spawns", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=25)
     parser.add_argument("--turn-s", type=float, default=0.1)

@@ -1,6 +1,7 @@
 """A side in its own process: frozen unless asked, and never a hang or an orphan, however it ends."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,9 +24,18 @@ WORK = str(Path(__file__).with_name("work.py"))
 
 
 @pytest.fixture(scope="module")
-def zygote():
-    with Zygote() as made:
+def zygotes_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("zygote")
+
+
+@pytest.fixture(scope="module")
+def zygote(zygotes_folder):
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TMPDIR", str(zygotes_folder))
+        made = Zygote()
+    with made:
         yield made
+    assert not list(zygotes_folder.iterdir())
 
 
 @pytest.fixture
@@ -213,6 +223,19 @@ def running(process):
         return state(process) not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def test_a_killed_side_leaves_no_semaphore_and_no_socket_behind(arm, zygotes_folder):
+    side = arm("Spawned")
+    semaphores = set(re.findall(r"/dev/shm/sem\.\S+", Path(f"/proc/{side.process}/maps").read_text()))
+    sockets = zygotes_folder.rglob(f"{side.process}/**/*")
+    assert semaphores
+    assert any(path.is_socket() for path in sockets)
+    os.kill(side.process, signal.SIGKILL)
+    with pytest.raises(ArmError, match="SIGKILL"):
+        side.turn(1)
+    assert not any(os.path.exists(path) for path in semaphores)
+    assert not any(path.is_socket() for path in zygotes_folder.rglob("*"))
 
 
 def test_a_fresh_interpreter_has_the_variables_from_its_start(arm, monkeypatch):

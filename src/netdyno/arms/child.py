@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
@@ -41,11 +42,12 @@ class Answer(Noun, frozen=True, kw_only=True):
     setup_s: float
 
 
-def main(pipe: int, log: int, parent: int) -> NoReturn:
+def main(pipe: int, log: int, parent: int, folder: str) -> NoReturn:
     """Live as a resident: take orders from `pipe` until it closes. Never returns."""
     status = 1
     try:
         _settle(log, parent)
+        _keep_sockets_in(folder_of(folder, os.getpid()))
         _serve(Connection(pipe))
         status = 0
     except BaseException:
@@ -76,6 +78,18 @@ def _settle(log: int, parent: int) -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable()
     faulthandler.register(ASK_WHERE, all_threads=True)
+
+
+def folder_of(folder: str, resident: int) -> str:
+    """Where a resident's sockets are, under the zygote's `folder`; "" without one."""
+    return os.path.join(folder, str(resident)) if folder else ""
+
+
+def _keep_sockets_in(folder: str) -> None:
+    """Multiprocessing's own choice would be a folder that stays behind when this process is killed."""
+    if folder:
+        os.mkdir(folder, 0o700)
+        current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]  # children inherit it
 
 
 def _serve(pipe: "Connection[Any, Any]") -> None:

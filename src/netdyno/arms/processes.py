@@ -4,12 +4,14 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable
 from multiprocessing import parent_process
 from typing import Any
 
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
+TIDY_UP_S = 2.0
 
 
 def die_with_parent() -> None:
@@ -64,6 +66,30 @@ def signal_group(group: int, number: int) -> None:
     """A signal to every process of a group; an empty group is fine."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def end_group(group: int) -> None:
+    """Kill every process of a group, frozen or not.
+
+    Python's resource tracker goes last, when it has removed the semaphores that the others can no longer remove.
+    """
+    trackers = []
+    for process in members(group):
+        if _tracks_resources(process):
+            thaw(process)
+            trackers.append(process)
+        else:
+            _signal(process, signal.SIGKILL)
+    end = time.monotonic() + TIDY_UP_S
+    while any(process in trackers for process in members(group)) and time.monotonic() < end:
+        time.sleep(0.005)
+    signal_group(group, signal.SIGKILL)
+
+
+def _tracks_resources(process: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as file:
+        return b"multiprocessing.resource_tracker" in file.read()
+    return False
 
 
 def members(group: int) -> list[int]:

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,14 +18,16 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, NoReturn
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import torch
 
 from netdyno.arms import child
 from netdyno.arms.last_words import tail
-from netdyno.arms.processes import adopt_orphans, members, signal_group
+from netdyno.arms.processes import adopt_orphans, end_group, members
 from netdyno.errors import ArmError
 from netdyno.interventions._base import catalogue
 from netdyno.measure.stopwatch import children
@@ -90,7 +93,7 @@ class Zygote:
         try:
             return int(self._ask(("reap", resident)))
         except ArmError:
-            signal_group(resident, signal.SIGKILL)
+            end_group(resident)
             return None
 
     def close(self) -> None:
@@ -181,7 +184,6 @@ def serve(line: int, lab: int, reference: str | None) -> None:
     """What the zygote does: start and reap residents until the lab closes the line or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
-    residents: set[int] = set()
     try:
         watch = os.pidfd_open(lab)
     except ProcessLookupError:
@@ -190,6 +192,7 @@ def serve(line: int, lab: int, reference: str | None) -> None:
     _get_warm(line, lab, reference)
     signal.alarm(0)
     requests = socket.socket(fileno=line)
+    nursery = _Nursery((requests.fileno(), watch))
     try:
         while True:
             ready, _, _ = select.select([requests.fileno(), watch], [], [])
@@ -198,16 +201,9 @@ def serve(line: int, lab: int, reference: str | None) -> None:
             message, fds, _, _ = socket.recv_fds(requests, LARGEST, 2)
             if not message:
                 break
-            try:
-                answer = _done(msgspec.msgpack.decode(message), fds, residents, (requests.fileno(), watch))
-            except OSError as error:
-                answer = f"{type(error).__name__}: {error}"
-            finally:
-                for handle in fds:
-                    os.close(handle)
-            requests.send(msgspec.msgpack.encode(answer))
+            requests.send(msgspec.msgpack.encode(nursery.do(msgspec.msgpack.decode(message), fds)))
     finally:
-        _end_all(residents)
+        nursery.close()
         os._exit(0)  # nothing to tidy up, and an interpreter with PyTorch takes its time to end
 
 
@@ -226,77 +222,94 @@ def _get_warm(line: int, lab: int, reference: str | None) -> None:
         os.execv(sys.executable, _command(line, lab, None))  # noqa: S606  the same program, without the target
 
 
-def _done(order: tuple[Any, ...], fds: list[int], residents: set[int], own: tuple[int, ...]) -> int | str:
-    what, value = order
-    if what == "reap":
-        residents.discard(value)
-        return _reaped(value, residents)
-    pipe, log = fds
-    resident = _forked(pipe, log, own) if value is None else _fresh(pipe, log, value)
-    residents.add(resident)
-    return resident
+class _Nursery:
+    """The zygote's children."""
+
+    def __init__(self, own: tuple[int, ...]) -> None:
+        self._own = own  # what residents must not inherit
+        self._residents: set[int] = set()
+        # What multiprocessing puts on disk (sockets) lies in one folder, for processes that are killed leave it there.
+        self._folder = ""
+        with contextlib.suppress(OSError):
+            self._folder = tempfile.mkdtemp(prefix="netdyno-")
+
+    def do(self, order: tuple[str, Any], fds: list[int]) -> int | str:
+        """Carry out an order: a process id or status, or why not."""
+        what, value = order
+        try:
+            if what == "reap":
+                return self._reap(value)
+            pipe, log = fds
+            resident = self._fork(pipe, log) if value is None else self._spawn(pipe, log, value)
+        except OSError as error:
+            return f"{type(error).__name__}: {error}"
+        finally:
+            for handle in fds:
+                os.close(handle)
+        self._residents.add(resident)
+        return resident
+
+    def close(self) -> None:
+        """End every resident with its group, and whatever left its group: orphans come to the zygote."""
+        for resident in self._residents:
+            end_group(resident)
+        self._residents.clear()
+        _until_gone(_kill_children, spared=set())
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _fork(self, pipe: int, log: int) -> int:
+        zygote = os.getpid()
+        with warnings.catch_warnings():
+            # The threads that Python 3.12 warns of are the linear algebra library's, which knows what to do.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            resident = os.fork()
+        if resident == 0:
+            for handle in self._own:
+                os.close(handle)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            child.main(pipe, log, zygote, self._folder)
+        return resident
+
+    def _spawn(self, pipe: int, log: int, environment: dict[str, str]) -> int:
+        program = _program(f"from netdyno.arms.child import main; main(3, 2, {os.getpid()}, {self._folder!r})")
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", program],  # type: ignore[attr-defined]
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, log, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+                (os.POSIX_SPAWN_DUP2, pipe, 3),
+            ],
+            setsid=True,
+            setsigdef=[signal.SIGINT],
+        )
+
+    def _reap(self, resident: int) -> int:
+        # The leader, dead or alive, holds the group's number until it is waited for: nobody else can be hit.
+        end_group(resident)
+        _, status = os.waitpid(resident, 0)
+        self._residents.discard(resident)
+        _until_gone(lambda: members(resident), spared=self._residents)
+        shutil.rmtree(child.folder_of(self._folder, resident), ignore_errors=True)
+        return status
 
 
-def _forked(pipe: int, log: int, own: tuple[int, ...]) -> int:
-    zygote = os.getpid()
-    resident = os.fork()
-    if resident == 0:
-        for handle in own:
-            os.close(handle)
-        _live(pipe, log, zygote)
-    return resident
+def _kill_children() -> list[int]:
+    alive = children(os.getpid())
+    for process in alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return alive
 
 
-def _live(pipe: int, log: int, zygote: int) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    child.main(pipe, log, zygote)
-
-
-def _fresh(pipe: int, log: int, environment: dict[str, str]) -> int:
-    program = f"import sys; sys.path[:] = {sys.path!r}\nfrom netdyno.arms.child import main; main(3, 2, {os.getpid()})"
-    return os.posix_spawn(
-        sys.executable,
-        [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", program],  # type: ignore[attr-defined]
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, log, 1),
-            (os.POSIX_SPAWN_DUP2, log, 2),
-            (os.POSIX_SPAWN_DUP2, pipe, 3),
-        ],
-        setsid=True,
-        setsigdef=[signal.SIGINT],
-    )
-
-
-def _reaped(resident: int, others: set[int]) -> int:
-    # The leader, dead or alive, holds the group's number until it is waited for: nobody else can be hit.
-    signal_group(resident, signal.SIGKILL)
-    _, status = os.waitpid(resident, 0)
-    _until_gone(lambda: members(resident), others)
-    return status
-
-
-def _end_all(residents: set[int]) -> None:
-    """Every resident with its group, and whatever left its group: orphans come to the zygote."""
-    for resident in residents:
-        signal_group(resident, signal.SIGKILL)
-
-    def left() -> list[int]:
-        alive = children(os.getpid())
-        for process in alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        return alive
-
-    _until_gone(left, set())
-
-
-def _until_gone(left: Any, others: set[int]) -> None:
+def _until_gone(left: Callable[[], list[int]], *, spared: set[int]) -> None:
+    """Reap dead children, except the spared, until nobody is left."""
     end = time.monotonic() + PATIENCE_S
     while True:
         remaining = left()
-        for process in set(children(os.getpid())) - others:
+        for process in set(children(os.getpid())) - spared:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process, os.WNOHANG)
         if not remaining or time.monotonic() > end:
