@@ -7,8 +7,11 @@ Try:        fewer threads, one thread per loader worker, passive waiting.
 Not this:   other programs that take the cores (see `contended-machine`).
 """
 
+from typing import NamedTuple
+
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import ThreadUse
+from netdyno.records.evidence import StepTimeline, ThreadUse
+from netdyno.records.measured import Split
 from netdyno.rules._base import rule
 
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
@@ -16,18 +19,22 @@ WAITS = 0.05  # threads that have cores of their own wait for less than a twenti
 
 
 @rule(suggests=("threads", "wait-policy"))
-def oversubscribed_threads(use: ThreadUse) -> Finding | None:
+def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline) -> Finding | None:
     threads = use.torch_threads + use.workers * use.worker_threads
     faster = fewer_and_faster(use)
+    # Thread counts were compared on the update alone; data are no faster for it.
+    work = timeline.share("forward", "loss", "backward", "optimizer")
+    saving = work * faster.saves if faster is not None else 0.0
     crowded = threads > use.cores and use.waiting_share >= WAITS
-    if faster is None and not crowded:
+    if saving < WORTH_A_WORD and not crowded:
         return None
-    count, saving = faster or (max(1, use.cores - use.workers), 0.0)
+    count = faster.threads if faster is not None else max(1, use.cores - use.workers)
+    proven = saving >= WORTH_A_WORD
     return Finding(
-        says=_sentence(threads, use, count, saving),
+        says=_faster(use, count, saving) if proven else _crowded(use, threads),
         layer="compute",
         # Without a measured count, no more can be won than the time spent waiting for a core.
-        saves=Saving(low=0.0, high=saving if faster else use.waiting_share),
+        saves=Saving(low=0.0, high=saving if proven else use.waiting_share),
         because={
             "threads": float(threads),
             "cores": float(use.cores),
@@ -36,25 +43,33 @@ def oversubscribed_threads(use: ThreadUse) -> Finding | None:
         },
         fix=f"torch.set_num_threads({count}), and one thread in each loader worker",
         # Crowding without a measured better count may still be the neighbours' doing.
-        confidence=0.9 if faster or use.others_share < WAITS else 0.5,
+        confidence=0.9 if proven or use.others_share < WAITS else 0.5,
     )
 
 
-def fewer_and_faster(use: ThreadUse) -> tuple[int, float] | None:
-    """The smaller thread count with the fastest measured step and the share of a step it saves, if worth it."""
+class Faster(NamedTuple):
+    """A smaller thread count and the share of an update that it saves."""
+
+    threads: int
+    saves: float
+
+
+def fewer_and_faster(use: ThreadUse) -> Faster | None:
+    """The smaller thread count with the fastest measured update, if any was faster than the present one."""
     measured = {int(count): seconds for count, seconds in use.step_seconds_by_threads.items()}
     now = measured.get(use.torch_threads)
     smaller = [(seconds, count) for count, seconds in measured.items() if count < use.torch_threads]
     if not now or not smaller:
         return None
     seconds, count = min(smaller)
-    saving = 1 - seconds / now
-    return (count, saving) if saving >= WORTH_A_WORD else None
+    return Faster(count, 1 - seconds / now) if seconds < now else None
 
 
-def _sentence(threads: int, use: ThreadUse, count: int, saving: float) -> str:
-    if saving:
-        return f"a step is {saving:.0%} shorter with {count} of {use.torch_threads} threads"
+def _faster(use: ThreadUse, count: int, saving: float) -> str:
+    return f"with {count} of {use.torch_threads} threads a step is {saving:.0%} shorter"
+
+
+def _crowded(use: ThreadUse, threads: int) -> str:
     return f"{threads} threads share {use.cores} cores and wait for one {use.waiting_share:.0%} of the time"
 
 
@@ -71,6 +86,18 @@ def _use(*, threads: int, waiting: float = 0.0, others: float = 0.0, workers: in
     )
 
 
-SICK = ((_use(threads=2, _1=0.010, _2=0.020),), (_use(threads=2, workers=4, waiting=0.3),))
-# Two threads that pay; many threads that never wait.
-WELL = ((_use(threads=2, _1=0.020, _2=0.011),), (_use(threads=2, workers=4, waiting=0.01),))
+def _timeline(data: float) -> StepTimeline:
+    phases = {"data": Split(blocked=data), "forward": Split(running=0.020)}
+    return StepTimeline(steps=10, step=Split(running=0.020, blocked=data), phases=phases)
+
+
+SICK = (
+    (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.0)),
+    (_use(threads=2, workers=4, waiting=0.3), _timeline(0.0)),
+)
+# Two threads that pay; threads that never wait; an update that fewer threads would halve, in a step of mostly data.
+WELL = (
+    (_use(threads=2, _1=0.020, _2=0.011), _timeline(0.0)),
+    (_use(threads=2, workers=4, waiting=0.01), _timeline(0.0)),
+    (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.500)),
+)
