@@ -333,6 +333,7 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
         bottleneck=_quantified(record, proposal),
         undone=undone(trial),
         goal=plan.goal,
+        time_price=plan.time_price,
     )
     record = replace(record, trials=(*record.trials, trial), verdicts=(*record.verdicts, verdict))
     if verdict.decision != "keep":

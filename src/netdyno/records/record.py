@@ -15,7 +15,10 @@ SCHEMA_VERSION = 1
 
 
 class Plan(Noun, frozen=True, kw_only=True):
-    """What a run was asked to do. Made once, in the command line's room."""
+    """What a run was asked to do. Made once, in the command line's room.
+
+    `time_price` is the share of a step that may be lost for less memory, under the goal "memory".
+    """
 
     budget_s: float = 600.0
     least_gain: float = 0.05
@@ -29,6 +32,7 @@ class Plan(Noun, frozen=True, kw_only=True):
     seed: int = 0
     goal: str = "time"
     memory_budget: int | None = None
+    time_price: float = 0.05
     allow: tuple[Numerics, ...] = ("same-bits", "reordered", "lower-precision", "other-randomness")
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()

@@ -46,7 +46,10 @@ def _of_kind(lab: Lab, name: str, subject: Subject, facts: Facts, trust: float) 
     found = []
     for setting in settings:
         prediction = setting.predicts(facts)
-        if prediction is None:
+        unfit = setting.refuses(subject)
+        if unfit:
+            found.append(_proposal(setting, trust, refused=unfit))
+        elif prediction is None:
             found.append(_proposal(setting, trust, refused="the evidence rules out a gain"))
         elif prediction.high < lab.plan.least_gain and not example.memory_only:
             found.append(
@@ -121,7 +124,7 @@ def next_choice(
     """
     kinds: dict[str, list[Proposal]] = {}
     for proposal in proposed:
-        if proposal.refused is None and _prospect(proposal) > 1.5 * tried.get(proposal.change.id, 0.0):
+        if proposal.refused is None and _due(proposal, tried):
             kinds.setdefault(proposal.change.id, []).append(proposal)
     if not kinds:
         return None
@@ -130,6 +133,11 @@ def next_choice(
     pool = of_data if data_first and of_data else set(kinds)
     best = max(sorted(pool), key=lambda name: max(map(_worth, kinds[name])))
     return Choice(best, tuple(kinds[best]))
+
+
+def _due(proposal: Proposal, tried: Mapping[str, float]) -> bool:
+    before = tried.get(proposal.change.id)
+    return before is None or (before >= 0 and _prospect(proposal) > 1.5 * before)
 
 
 def _prospect(proposal: Proposal) -> float:

@@ -72,8 +72,8 @@ class Lab:
     @property
     def line(self) -> float:
         """The share of a step saved above which a change is worth keeping: the least gain, or under a memory goal
-        the least gain that may be lost."""
-        return -self.plan.least_gain if self.plan.goal == "memory" else self.plan.least_gain
+        what may be lost for it."""
+        return -self.plan.time_price if self.plan.goal == "memory" else self.plan.least_gain
 
     @property
     def limit_s(self) -> float:
