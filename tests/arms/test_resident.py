@@ -32,6 +32,7 @@ def zygotes_folder(tmp_path_factory):
 def zygote(zygotes_folder):
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TMPDIR", str(zygotes_folder))
+        environment.setattr("tempfile.tempdir", None)
         made = Zygote()
     with made:
         yield made
@@ -185,7 +186,9 @@ def test_killing_a_loader_worker_ends_the_side(arm):
         side.turn(50)
 
 
-def test_when_the_zygote_is_killed_its_frozen_sides_die_too_and_the_lab_is_told():
+def test_when_the_zygote_is_killed_its_frozen_sides_die_too_and_the_lab_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     with Zygote() as own:
         side = ResidentArm(f"{WORK}:Workers", seed=0, zygote=own)
         group = side.process
@@ -194,6 +197,7 @@ def test_when_the_zygote_is_killed_its_frozen_sides_die_too_and_the_lab_is_told(
         with pytest.raises(ArmError, match="was lost while stepping"):
             side.turn(1)
         assert not own.alive
+    assert not list(tmp_path.iterdir())
 
 
 LAB = """
@@ -267,6 +271,30 @@ def test_memory_counts_the_state_inside_and_the_peak_outside(arm):
     assert small.state == large.state == 4 * (4 * 5 + 2)
     # 100 MiB were held for a moment, between two looks.
     assert large.peak - small.peak > 90 << 20
+
+
+def test_a_process_that_cannot_be_started_is_an_arm_error(zygote, monkeypatch):
+    def full(_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", full)
+    with pytest.raises(ArmError, match=r"failed while being started: `OSError: .*Too many open files`"):
+        ResidentArm(f"{WORK}:Plain", seed=0, zygote=zygote)
+
+
+def test_an_interrupted_order_closes_the_zygote_for_its_answer_would_be_taken_for_the_next():
+    own = Zygote()
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr("netdyno.arms.zygote.socket.send_fds", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        own.start(0, 0)
+    monkey.undo()
+    assert not own.alive
+    assert own.idle
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
 
 
 def test_open_arm_chooses_the_form(zygote):

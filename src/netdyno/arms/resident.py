@@ -30,7 +30,7 @@ import torch
 from msgspec.structs import replace
 
 from netdyno.arms.child import ASK_WHERE, Answer, Order
-from netdyno.arms.last_words import is_users, tail
+from netdyno.arms.last_words import is_users, tail, told
 from netdyno.arms.processes import killed_for_memory, peak_weight, signal_group, thaw
 from netdyno.arms.zygote import Zygote, shared
 from netdyno.errors import ArmError
@@ -114,10 +114,18 @@ class ResidentArm:
         self.close()
 
     def _build(self) -> None:
+        try:
+            order = self._started()
+        except OSError as error:
+            raise told(error, doing="being started") from error
+        self._checksum: str = self._ask("being built", order)
+
+    def _started(self) -> Order:
+        """A process, and what it shall build."""
         environment = dict(os.environ) | self._changes
         zygote = self._own_zygote or shared(self.reference)
         self._process = _Process(zygote, environment if self._fresh else None)
-        order = Order(
+        return Order(
             reference=self.reference,
             recipe=self.recipe,
             seed=self.seed,
@@ -128,7 +136,6 @@ class ResidentArm:
             # A recipe that sets the number of threads from outside must not be overruled from inside.
             threads=None if any(name.endswith("NUM_THREADS") for name in self._changes) else torch.get_num_threads(),
         )
-        self._checksum: str = self._ask("being built", order)
 
     def _ask(self, doing: str, order: Any) -> Any:
         process = self._process

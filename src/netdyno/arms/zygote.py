@@ -50,8 +50,13 @@ class Zygote:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process that writes to it
         self._lock = threading.Lock()
         self._residents: set[int] = set()
+        # What multiprocessing puts on disk (sockets) goes into one folder: processes that are killed leave it there.
+        # Lab and zygote both remove it, whichever lives longer.
+        self._folder = ""
+        with contextlib.suppress(OSError):
+            self._folder = tempfile.mkdtemp(prefix="netdyno-")
         self._process = subprocess.Popen(
-            _command(theirs.fileno(), os.getpid(), reference),
+            _command(theirs.fileno(), os.getpid(), self._folder, reference),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -110,6 +115,7 @@ class Zygote:
             self._process.kill()
             self._process.wait()
         self._log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "Zygote":
         return self
@@ -124,6 +130,10 @@ class Zygote:
                 answer = self._line.recv(LARGEST)
             except OSError as error:
                 raise self._gone(f"{type(error).__name__}: {error}") from error
+            except BaseException:
+                # An answer that nobody waits for would be taken for that to the next order.
+                self.close()
+                raise
         if not answer:
             raise self._gone("it closed its line")
         told = msgspec.msgpack.decode(answer)
@@ -166,13 +176,13 @@ def close_shared() -> None:
     _SHARED.clear()
 
 
-def _command(line: int, lab: int, reference: str | None) -> list[str]:
+def _command(line: int, lab: int, folder: str, reference: str | None) -> list[str]:
     return [
         sys.executable,
         *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # as multiprocessing does
         "-c",
         # With -c there is no main module that a spawned loader worker would run again.
-        _program(f"from netdyno.arms.zygote import serve; serve({line}, {lab}, {reference!r})"),
+        _program(f"from netdyno.arms.zygote import serve; serve({line}, {lab}, {folder!r}, {reference!r})"),
     ]
 
 
@@ -180,7 +190,7 @@ def _program(then: str) -> str:
     return f"import sys; sys.path[:] = {sys.path!r}\n{then}"
 
 
-def serve(line: int, lab: int, reference: str | None) -> None:
+def serve(line: int, lab: int, folder: str, reference: str | None) -> None:
     """What the zygote does: start and reap residents until the lab closes the line or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
@@ -189,10 +199,10 @@ def serve(line: int, lab: int, reference: str | None) -> None:
     except ProcessLookupError:
         return
     signal.alarm(int(START_S))  # a target whose import never ends must not keep us when the lab is gone
-    _get_warm(line, lab, reference)
+    _get_warm(line, lab, folder, reference)
     signal.alarm(0)
     requests = socket.socket(fileno=line)
-    nursery = _Nursery((requests.fileno(), watch))
+    nursery = _Nursery((requests.fileno(), watch), folder)
     try:
         while True:
             ready, _, _ = select.select([requests.fileno(), watch], [], [])
@@ -207,7 +217,7 @@ def serve(line: int, lab: int, reference: str | None) -> None:
         os._exit(0)  # nothing to tidy up, and an interpreter with PyTorch takes its time to end
 
 
-def _get_warm(line: int, lab: int, reference: str | None) -> None:
+def _get_warm(line: int, lab: int, folder: str, reference: str | None) -> None:
     """Load what every resident needs. A target that starts threads or may touch a device is loaded by each itself."""
     catalogue()
     for slow in WARM:
@@ -219,19 +229,16 @@ def _get_warm(line: int, lab: int, reference: str | None) -> None:
         load(reference)
     if len(os.listdir("/proc/self/task")) > before:
         os.set_inheritable(line, True)
-        os.execv(sys.executable, _command(line, lab, None))  # noqa: S606  the same program, without the target
+        os.execv(sys.executable, _command(line, lab, folder, None))  # noqa: S606  the same program, without the target
 
 
 class _Nursery:
     """The zygote's children."""
 
-    def __init__(self, own: tuple[int, ...]) -> None:
+    def __init__(self, own: tuple[int, ...], folder: str) -> None:
         self._own = own  # what residents must not inherit
+        self._folder = folder
         self._residents: set[int] = set()
-        # What multiprocessing puts on disk (sockets) lies in one folder, for processes that are killed leave it there.
-        self._folder = ""
-        with contextlib.suppress(OSError):
-            self._folder = tempfile.mkdtemp(prefix="netdyno-")
 
     def do(self, order: tuple[str, Any], fds: list[int]) -> int | str:
         """Carry out an order: a process id or status, or why not."""
