@@ -230,7 +230,7 @@ def layers(
     """Every module that does work of its own in `forward()`, with the median of its seconds over `repeats` calls.
 
     A module that calls no other is a leaf, and its bytes are in, weights and out. One that calls others is listed
-    when it multiplies matrices itself, with the bytes of its own operators.
+    when it runs operators itself (attention, a residual), with the bytes that those move.
     """
     clock = clock or thread_clock()
     counting = Counting()
@@ -246,7 +246,7 @@ def layers(
     return [
         _layer(path, call, median(calls[path].seconds for calls in timed if path in calls))
         for path, call in counted.calls.items()
-        if call.leaf or call.flops > 0
+        if call.leaf or call.flops or call.bytes
     ]
 
 
