@@ -202,6 +202,21 @@ def test_being_told_to_end_is_an_interruption(tmp_path):
     assert "interrupted" in done.stderr
 
 
+def test_a_forked_child_that_is_told_to_end_is_not_an_interruption():
+    code = (
+        "import os, signal, sys, time\n"
+        "from netdyno.cli import _endings\n"
+        "with _endings.on_terminate():\n"
+        "    child = os.fork()\n"
+        "    if not child: time.sleep(30); os._exit(5)\n"
+        "    os.kill(child, signal.SIGTERM)\n"
+        "    print(os.waitpid(child, 0)[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert int(done.stdout) == 15
+    assert done.stderr == ""
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(store, tmp_path):
     for number in range(50):
         store.save(msgspec.structs.replace(golden(), id=f"run-{number}"))
@@ -339,6 +354,12 @@ def test_tune_makes_the_plan_from_its_flags(store, told, asked):
     assert (plan.budget_s, plan.least_gain, plan.goal, plan.memory_budget) == (90.0, 0.02, "memory", 2**30)
     assert (plan.only, plan.skip) == (("threads", "pin-memory"), ("channels-last",))
     assert (plan.allow, plan.trial_s, plan.spawns, plan.seed) == (("same-bits", "reordered"), 20.0, 3, 7)
+
+
+def test_the_record_knows_the_command_without_the_path_of_the_program(store, told, asked, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/netdyno", "tune", "my work.py:Digits"])
+    told("tune", "my work.py:Digits")
+    assert asked["command"] == "netdyno tune 'my work.py:Digits'"
 
 
 def test_tune_without_flags_is_the_plan_without_arguments(store, told, asked):

@@ -1,6 +1,7 @@
 """How a command ends when it does not end well: three lines, a report to paste, or where the record is."""
 
 import contextlib
+import os
 import platform
 import signal
 import sys
@@ -49,8 +50,14 @@ def status_of(error: BaseException, words: Sequence[str]) -> int:
 def on_terminate() -> Iterator[None]:
     """Being told to end is like being interrupted: arms are shut and the record is named."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    owner = os.getpid()
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() == owner:
+            raise KeyboardInterrupt
+        # A child that was forked from here, a loader worker for instance, ends as if we had changed nothing.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     try:
         before = signal.signal(signal.SIGTERM, interrupt)

@@ -127,6 +127,14 @@ def files_of(room: str) -> tuple[str, ...]:
     return tuple(sorted(plugin_id(name) for name in (*ours, *theirs)))
 
 
+def command_line() -> str:
+    """The command as it was given, fit to be pasted into a shell; without the path of the program."""
+    import shlex
+    import sys
+
+    return shlex.join(["netdyno", *sys.argv[1:]])
+
+
 def as_json(value: Any) -> str:
     """Any record, or tuple of records, as one JSON document for stdout."""
     if hasattr(value, "_asdict"):

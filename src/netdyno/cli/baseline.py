@@ -29,7 +29,7 @@ def baseline(
         loading(listener)
         from netdyno import bench
 
-        record = bench.baseline(reference, plan, store=shelf, listener=listener)
+        record = bench.baseline(reference, plan, store=shelf, listener=listener, command=options.command_line())
     if json:
         put(codec.encode(record, indent=2).decode())
     else:

@@ -78,7 +78,7 @@ def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) 
         loading(listener)
         from netdyno import bench
 
-        record = bench.diagnose(reference, plan, store=shelf, listener=listener)
+        record = bench.diagnose(reference, plan, store=shelf, listener=listener, command=options.command_line())
     tell(f"record:  {shelf.path(record.id)}")
     return record
 

@@ -95,7 +95,9 @@ def _tuned(reference: str, plan: Plan, shelf: Store, earlier: Record | None, pro
         loading(listener)
         from netdyno import bench
 
-        return bench.tune(reference, plan, store=shelf, listener=listener, resume=earlier)
+        return bench.tune(
+            reference, plan, store=shelf, listener=listener, resume=earlier, command=options.command_line()
+        )
 
 
 def _target(reference: str | None, earlier: Record | None) -> str:
