@@ -207,8 +207,10 @@ def test_a_forked_child_that_is_told_to_end_is_not_an_interruption():
         "import os, signal, sys, time\n"
         "from netdyno.cli import _endings\n"
         "with _endings.on_terminate():\n"
+        "    ready, tell = os.pipe()\n"
         "    child = os.fork()\n"
-        "    if not child: time.sleep(30); os._exit(5)\n"
+        "    if not child: os.write(tell, b'x'); time.sleep(20); os._exit(5)\n"
+        "    os.read(ready, 1)\n"
         "    os.kill(child, signal.SIGTERM)\n"
         "    print(os.waitpid(child, 0)[1])\n"
     )
