@@ -42,40 +42,18 @@ TRIES = 3
 UNSEEN_NS = 10_000
 
 
-class _ThreadClock:
-    """The three clocks of the thread that made it. Holds one open file; let go, it closes it."""
+class _RunDelay:
+    """The open file with the run delay of the thread that made it. Let go, it closes."""
 
     def __init__(self) -> None:
-        self._handle: int | None = None
-        self._waiting = 0
-        self._off_core = 0  # wall less running when the file was last read
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            self._handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-            int(os.pread(self._handle, 64, 0).split()[1])
-            return
-        self.close()
-
-    def close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        self.handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
 
     def __del__(self) -> None:
-        with contextlib.suppress(OSError):
-            self.close()
+        with contextlib.suppress(OSError, AttributeError):
+            os.close(self.handle)
 
-    def __call__(self) -> Reading:
-        wall, running = time.perf_counter_ns(), time.thread_time_ns()
-        if wall - running - self._off_core < UNSEEN_NS or self._handle is None:
-            return Reading(wall, running, self._waiting)
-        for _ in range(TRIES):
-            self._waiting = int(os.pread(self._handle, 64, 0).split()[1])
-            after = time.perf_counter_ns()
-            if after - wall < TORN_NS:
-                break
-            wall, running = after, time.thread_time_ns()
-        self._off_core = wall - running
-        return Reading(wall, running, self._waiting)
+    def read(self) -> int:
+        return int(os.pread(self.handle, 64, 0).split()[1])
 
 
 def thread_clock() -> Clock:
@@ -83,10 +61,32 @@ def thread_clock() -> Clock:
 
     Waiting comes from the kernel's run delay (`/proc/thread-self/schedstat`, second field); where there is
     no such file, waiting reads 0 and counts as blocked. Running comes from CLOCK_THREAD_CPUTIME_ID, because the
-    file's own run time is only brought up to date at scheduler ticks. One reading costs 1 to 2 µs in a loop, and
+    file's own run time is only brought up to date at scheduler ticks. One reading costs about 1 µs in a loop, and
     several times that between the operators of a step, which leave nothing of it in the caches.
     """
-    return _ThreadClock()
+    # Names of this function rather than attributes: a reading in the middle of a step pays for each look-up.
+    wall_ns, running_ns, make = time.perf_counter_ns, time.thread_time_ns, tuple.__new__
+    try:
+        delay = _RunDelay()
+        waiting = delay.read()
+    except (OSError, IndexError, ValueError):
+        return lambda: Reading(wall_ns(), running_ns(), 0)
+    off_core = wall_ns() - running_ns()
+
+    def read() -> Reading:
+        nonlocal waiting, off_core
+        wall, running = wall_ns(), running_ns()
+        if wall - running - off_core > UNSEEN_NS:
+            for _ in range(TRIES):
+                waiting = delay.read()
+                after = wall_ns()
+                if after - wall < TORN_NS:
+                    break
+                wall, running = after, running_ns()
+            off_core = wall - running
+        return make(Reading, (wall, running, waiting))
+
+    return read
 
 
 def others_waiting() -> float:
