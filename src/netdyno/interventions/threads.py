@@ -2,9 +2,9 @@
 
 Helps:      fewer: models of many small operators, where waking a team takes longer than the work; busy machines,
             where a team waits for its slowest member. More: large operators on idle cores.
-            Seen in turns on two cores: one thread instead of two made a tiny network 3.5 times quicker at rest and 37
-            times (35 to 41) at a load of eight, and a transformer 0.62 times (0.61 to 0.64); in brackets the middle
-            three fifths of 14 pairs.
+            Seen on two cores, one thread instead of two: a tiny network 3.5 times quicker at a load of four (2.5 to
+            7.5) and 37 times at a load of eight (35 to 41), a transformer 0.62 times (0.61 to 0.64); in brackets the
+            third lowest and the third highest of 14 pairs.
 Costs:      nothing to write. The right number belongs to a machine and to its neighbours, not to the model.
 Parity:     sums are split at other places, so allow for rounding.
 Undo:       the number is set for the length of a turn, and set back after it.
