@@ -101,6 +101,11 @@ def test_silence_follows_findings_and_suspicions():
     assert names(in_order([*silent, *told])) == ["sure", "guess", "failed", "skipped", "clear"]
 
 
+def test_what_saves_nothing_comes_after_what_may_save_something():
+    told = [found("busy", 0.0), found("guess", 0.3, state="suspected"), found("sure", 0.1)]
+    assert names(in_order(told)) == ["sure", "guess", "busy"]
+
+
 def test_what_a_finding_explains_follows_it_at_once():
     outcomes = in_order([found("cause", 0.3, "effect", "absent"), found("other", 0.5), found("effect", 0.9)])
     assert names(outcomes) == ["other", "cause", "effect"]

@@ -133,7 +133,7 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
 
 
 def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Outcomes as a reader wants them: findings, then suspicions, then failed, skipped and clear rules.
+    """Outcomes as a reader wants them: findings, suspicions, what costs no time, then failed, skipped, clear rules.
 
     Findings that no other finding explains come first, the largest recoverable saving in front. What a
     finding explains follows it at once, and `explains` then names only what was really found.
@@ -169,10 +169,10 @@ def _folded(told: list[Outcome]) -> list[Outcome]:
     return ordered
 
 
-def _rank(outcome: Outcome) -> tuple[bool, float, float, str]:
+def _rank(outcome: Outcome) -> tuple[bool, bool, float, float, str]:
     finding = outcome.finding
     assert finding is not None
-    return (outcome.state != "found", -finding.saves.high, -finding.saves.low, outcome.rule)
+    return (finding.saves.high == 0, outcome.state != "found", -finding.saves.high, -finding.saves.low, outcome.rule)
 
 
 def _explains(outcome: Outcome) -> tuple[str, ...]:
