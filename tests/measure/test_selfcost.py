@@ -28,10 +28,11 @@ class Costly:
         return Reading(round(self.now * 1e6), round(self.now * 1e6), 0)
 
 
-def test_a_reading_during_which_the_thread_was_put_aside_counts_as_three():
-    weighed = Weighed(lambda: Reading(0, 0, 0))
-    weighed.costs = [1000] * 9 + [50_000_000]
-    assert weighed.total() == pytest.approx(12e-6)
+def test_readings_are_weighed_in_time_on_a_core():
+    ticks = iter([0, 3_000, 10_000, 11_000])
+    weighed = Weighed(lambda: Reading(0, 0, 0), core_ns=lambda: next(ticks))
+    weighed(), weighed()
+    assert weighed.total() == pytest.approx(4e-6)
     weighed.clear()
     assert weighed.total() == 0.0
 

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable
-from statistics import median
 from typing import NamedTuple
 
 from netdyno.measure.step import Stepper
@@ -25,17 +24,19 @@ class Weighed:
     """A clock that weighs its own readings, where they are taken.
 
     In a loop of its own a reading is several times cheaper than between the operators of a step, because the operators
-    leave nothing of it in the caches: only its cost in place is true.
+    leave nothing of it in the caches: only its cost in place is true. It is weighed in time on a core, so that a
+    reading during which the thread was put aside weighs no more than another.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, core_ns: Callable[[], int] = time.thread_time_ns) -> None:
         self.clock = clock
+        self.core_ns = core_ns
         self.costs: list[int] = []
 
     def __call__(self) -> Reading:
-        before = time.perf_counter_ns()
+        before = self.core_ns()
         reading = self.clock()
-        self.costs.append(time.perf_counter_ns() - before)
+        self.costs.append(self.core_ns() - before)
         return reading
 
     def clear(self) -> None:
@@ -43,11 +44,8 @@ class Weighed:
         self.costs.clear()
 
     def total(self) -> float:
-        """Seconds that all readings cost. One during which the thread was put aside counts as three usual ones."""
-        if not self.costs:
-            return 0.0
-        most = 3 * median(self.costs)
-        return sum(min(cost, most) for cost in self.costs) / 1e9
+        """Seconds on a core that all readings cost."""
+        return sum(self.costs) / 1e9
 
 
 def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> float:
