@@ -148,10 +148,10 @@ def test_a_crash_leaves_the_stack_as_last_words(arm):
 @pytest.mark.parametrize("name", ["Hangs", "HangsInWorker"])
 def test_a_side_that_hangs_is_ended_at_its_limit_and_says_where_it_stood(arm, name):
     side = arm(name)
-    side.limit_s = 1.0
+    side.limit_s = 2.0
     began = time.monotonic()
-    with pytest.raises(ArmError, match=r"no answer within 1 s while stepping \(.*work\.py:\d+\)") as caught:
-        side.turn(90)
+    with pytest.raises(ArmError, match=r"no answer within 2 s while stepping \(.*work\.py:\d+\)") as caught:
+        side.turn(30)
     assert time.monotonic() - began < 30
     assert "work.py" in caught.value.last_words
 
@@ -182,7 +182,7 @@ def test_killing_a_frozen_side_is_told_at_its_next_turn(arm):
 def test_killing_a_loader_worker_ends_the_side(arm):
     side = arm("Workers")
     os.kill(children(side.process)[0], signal.SIGKILL)
-    with pytest.raises(ArmError, match="DataLoader worker"):
+    with pytest.raises(ArmError, match="the side lost a loader worker, killed by SIGKILL"):
         side.turn(50)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from netdyno.arms.footprint import Footprint
-from netdyno.arms.last_words import told
+from netdyno.arms.last_words import ended, told
 from netdyno.arms.processes import Guarded, freeze, signal_group, thaw
 from netdyno.errors import ArmError
 from netdyno.interventions._base import applied
@@ -159,7 +159,7 @@ class InProcessArm:
             with _limited(self._limit_s):
                 yield
         except (Exception, SystemExit) as error:
-            failure = told(error, doing=doing)
+            failure = self._told(error, doing)
             with contextlib.suppress(Exception):
                 self.close()
             raise failure from error
@@ -167,6 +167,14 @@ class InProcessArm:
             with contextlib.suppress(Exception):
                 self.close()
             raise
+
+    def _told(self, error: BaseException, doing: str) -> ArmError:
+        lost = self._batches.lost() if hasattr(self, "_batches") else None
+        failure = told(error, doing=doing)
+        if lost is None:
+            return failure
+        # What the loader makes of it depends on what it was doing: a broken connection, a missing file, a sentence.
+        return ArmError(f"the side lost a loader worker, {lost}: {failure.says}", last_words=failure.last_words)
 
     @contextlib.contextmanager
     def _freezing(self) -> Iterator[None]:
@@ -215,9 +223,13 @@ class _Batches(Iterator[Any]):
 
     def workers(self) -> list[int]:
         """The process ids of the loader workers that still run."""
-        self._workers &= set(children_of_this_process._children)  # type: ignore[attr-defined]
-        # A worker that ended stays in the list until it is reaped; until then its id is nobody else's.
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        self._workers = {worker for worker in self._workers if worker.exitcode != 0}
+        return [worker.pid for worker in self._workers if worker.exitcode is None]
+
+    def lost(self) -> str | None:
+        """How a loader worker died that should be there, or None. The loader itself ends them by SIGTERM at worst."""
+        codes = [worker.exitcode for worker in self._workers if worker.exitcode not in (None, 0, -signal.SIGTERM)]
+        return ended(codes[0]) if codes else None
 
     def __next__(self) -> Any:
         batch = next(self._batches)

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import signal
 import sysconfig
 import traceback
 from pathlib import Path
@@ -33,6 +34,24 @@ def tail(text: str) -> str | None:
     if len(text) > MOST:
         text = text[-MOST:].partition("\n")[2]
     return text or None
+
+
+def ended(code: int) -> str:
+    """How a process ended, from the exit code that subprocess and multiprocessing give.
+
+    >>> ended(-9)
+    'killed by SIGKILL'
+    """
+    return f"ended with exit status {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+def stack_of_user(stacks: str) -> tuple[str, str]:
+    """From stacks as faulthandler writes them: the user's line, and the one stack it is in; "" without one."""
+    for stack in re.split(r"\n(?=Thread |Current thread )", stacks):
+        for file, line in re.findall(r'File "([^"]+)", line (\d+)', stack):  # the deepest call stands first
+            if is_users(file):
+                return f" ({file}:{line})", stack.strip()[:MOST]
+    return "", ""
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -18,13 +18,13 @@ Equal sides differed with a standard deviation of 2.9 % over forked spawns and 2
 in one process): a fork is no luckier than a start from nothing, so the quick one is the rule.
 """
 
+import contextlib
 import fcntl
 import os
-import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from typing import Any
@@ -33,8 +33,8 @@ import torch
 from msgspec.structs import replace
 
 from netdyno.arms.child import ASK_WHERE, Answer, Order
-from netdyno.arms.last_words import is_users, tail, told
-from netdyno.arms.processes import killed_for_memory, peak_weight, signal_group, thaw
+from netdyno.arms.last_words import stack_of_user, tail, told
+from netdyno.arms.processes import killed_for_memory, members, peak_weight, signal_group, thaw
 from netdyno.arms.zygote import Zygote, shared
 from netdyno.errors import ArmError
 from netdyno.interventions._base import environment_of
@@ -43,6 +43,7 @@ from netdyno.records.trial import Change, Memory
 
 LIMIT_S = 300.0
 GOODBYE_S = 3.0  # for loader workers to end in order, so that they leave nothing in shared memory
+FIRST_WORD_S, QUIET_S, MOST_STACKS_S = 2.0, 0.1, 6.0  # for the stacks of a group that hangs
 LONGEST_LOG = 1 << 20
 
 
@@ -248,28 +249,37 @@ class _Process:
         return f"was killed by {name}"
 
     def _hung(self, doing: str, limit_s: float | None) -> ArmError:
-        place = self._place_after(lambda: thaw(self.id), lambda: os.kill(self.id, ASK_WHERE), patience_s=0.3)
-        if not place:
-            # It waits for its own, a loader worker perhaps. Processes that cannot write where they stand end here.
-            place = self._place_after(
-                lambda: signal_group(self.id, ASK_WHERE),
-                lambda: signal_group(self.id, signal.SIGCONT),
-                patience_s=3.0,
-            )
+        place, stack = self._stood()
         says = f"the side gave no answer within {limit_s:g} s while {doing}{place}"
-        return ArmError(says, last_words=tail(self._words()))
+        return ArmError(says, last_words=stack or tail(self._words()))
 
-    def _place_after(self, *signals: Callable[[], None], patience_s: float) -> str:
-        """Send signals upon which stacks are written to the log; the user's line in them, as soon as it is there.
+    def _stood(self) -> tuple[str, str]:
+        """The user's line at which a process of the group stands, and its stack.
 
-        On a busy machine a process has to wait for a core before it writes.
+        First the side itself, then those it may wait for. One after the other, for they write to one log. Processes
+        that cannot write where they stand end here, as they soon would anyway.
         """
-        for send in signals:
-            send()
-        end = time.monotonic() + patience_s
-        while not (place := _stood(self._words())) and time.monotonic() < end:
-            time.sleep(0.02)
-        return place
+        end = time.monotonic() + MOST_STACKS_S
+        for process in sorted(members(self.id), key=lambda process: process != self.id):
+            place, stack = stack_of_user(self._stack_of(process))
+            if place or time.monotonic() > end:
+                return place, stack
+        return "", ""
+
+    def _stack_of(self, process: int) -> str:
+        """What a process writes when it is asked where it stands; on a busy machine it first waits for a core."""
+        before = size = os.fstat(self._log).st_size
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, ASK_WHERE)
+        thaw(process)
+        now = since = time.monotonic()
+        end = now + FIRST_WORD_S
+        while now < end and (size == before or now < since + QUIET_S):
+            time.sleep(0.01)
+            now = time.monotonic()
+            if os.fstat(self._log).st_size != size:
+                size, since = os.fstat(self._log).st_size, now
+        return os.pread(self._log, size - before, before).decode(errors="replace")
 
     def _words(self) -> str:
         size = os.fstat(self._log).st_size
@@ -277,11 +287,3 @@ class _Process:
 
 
 _SILENT = object()
-
-
-def _stood(words: str) -> str:
-    """The user's line in a dump of stacks (deepest call first), or nothing."""
-    for file, line in re.findall(r'File "([^"]+)", line (\d+)', words):
-        if is_users(file):
-            return f" ({file}:{line})"
-    return ""
