@@ -2,7 +2,9 @@
 
 import random
 
-from netdyno.measure.resident import Level, PeakHeld, growth, held
+import psutil
+
+from netdyno.measure.resident import Level, PeakHeld, _sizes, growth, held, proportional
 
 MIB = 1 << 20
 
@@ -40,6 +42,16 @@ def test_filling_a_cache_at_first_is_no_growth():
 
 def test_a_handful_of_looks_proves_nothing():
     assert not growth(levels(lambda batch: batch * MIB, count=8)).certain
+
+
+def test_pages_of_files_are_left_out():
+    lines = ["Rss:   900 kB\n", "Pss:   700 kB\n", "Pss_File:   200 kB\n", "VmFlags: rd\n"]
+    assert _sizes(lines) == {"Rss": 900 << 10, "Pss": 700 << 10, "Pss_File": 200 << 10}
+    assert held() < psutil.Process().memory_info().rss
+
+
+def test_a_process_that_is_gone_holds_nothing():
+    assert proportional(2**22 + 1) == 0
 
 
 def test_the_peak_remembers_what_is_already_given_back():

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, pairwise
 from statistics import median
 from typing import NamedTuple
@@ -29,7 +29,11 @@ class Growth(NamedTuple):
 
 
 def held() -> int:
-    """Bytes of this process and of all its descendants; pages that several share are counted once (PSS)."""
+    """Bytes of this process and of all its descendants; pages that several of them share are counted once.
+
+    Pages of files are left out: the system can drop them at any time, and this process's part of a library's pages
+    shrinks and grows with whoever else starts and ends a program that uses it.
+    """
     own = psutil.Process()
     with contextlib.suppress(psutil.Error):
         return proportional(own.pid) + sum(proportional(child.pid) for child in own.children(recursive=True))
@@ -37,11 +41,10 @@ def held() -> int:
 
 
 def proportional(process: int) -> int:
-    """PSS of a process in bytes; its RSS where the system does not say; 0 when it is gone."""
-    with contextlib.suppress(OSError, ValueError), open(f"/proc/{process}/smaps_rollup") as file:
-        for line in file:
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) << 10
+    """PSS of a process in bytes, without pages of files; its RSS where the system does not say; 0 when it is gone."""
+    with contextlib.suppress(OSError, ValueError, KeyError), open(f"/proc/{process}/smaps_rollup") as file:
+        sizes = _sizes(file)
+        return sizes["Pss"] - sizes.get("Pss_File", 0)
     with contextlib.suppress(psutil.Error):
         return int(psutil.Process(process).memory_info().rss)
     return 0
@@ -90,10 +93,16 @@ def growth(levels: Sequence[Level]) -> Growth:
 
 
 def _status() -> dict[str, int]:
-    found = {}
     with contextlib.suppress(OSError), open(f"/proc/{os.getpid()}/status") as file:
-        for line in file:
-            key, _, value = line.partition(":")
-            if value.strip().endswith("kB"):
-                found[key] = int(value.split()[0]) << 10
+        return _sizes(file)
+    return {}
+
+
+def _sizes(lines: Iterable[str]) -> dict[str, int]:
+    """Bytes by name, from lines such as `Pss:  12 kB`."""
+    found = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        if value.strip().endswith("kB"):
+            found[key] = int(value.split()[0]) << 10
     return found
