@@ -1,6 +1,6 @@
 """Arithmetic is the limit: the step runs near the machine's best matrix rate.
 
-Looks for:  operations that at the best rate of their precision would still take a third of the step, and
+Looks for:  operations that at the best rate of their precision would still take a quarter of the step, and
             more than moving their bytes would.
 Matters:    the code is already good; only fewer or cheaper operations make it faster.
 Try:        a lower precision where this processor computes it faster, a compiled model, fewer operations.

@@ -1,6 +1,6 @@
 """Moving bytes is the limit: operators wait for memory, not for arithmetic.
 
-Looks for:  bytes that at the memory's best rate would still take a third of the step, and more than the
+Looks for:  bytes that at the memory's best rate would still take a quarter of the step, and more than the
             arithmetic on them would.
 Matters:    a faster multiplier changes nothing; fewer bytes do.
 Try:        a compiled model (fused operators keep values in registers), a lower precision (half the bytes),
