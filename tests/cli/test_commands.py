@@ -502,3 +502,20 @@ def test_run_trains_and_says_how_long_it_took(store, told):
     assert status == 0
     assert (ran["steps"], ran["changes"]) == (3, [])
     assert ran["wall_s"] > 0
+
+
+def test_run_begins_again_when_a_change_is_read_as_python_starts(store, told, monkeypatch):
+    from netdyno.interventions import _base
+
+    begun = []
+
+    def begin(program, words, environment):
+        begun.append((words[1:], environment["OMP_WAIT_POLICY"]))
+        raise SystemExit(0)
+
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setattr(_base, "environment_of", lambda recipe: {"OMP_WAIT_POLICY": "passive"})
+    monkeypatch.setattr("os.execve", begin)
+    monkeypatch.setattr(sys, "argv", ["netdyno", "run", "garage:tiny", "--recipe", "last"])
+    assert told("run", "garage:tiny", "--recipe", "last")[0] == 0
+    assert begun == [(["-m", "netdyno", "run", "garage:tiny", "--recipe", "last"], "passive")]
