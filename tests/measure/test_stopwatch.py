@@ -12,7 +12,7 @@ from netdyno.measure.stopwatch import (
     Stopwatch,
     between,
     children,
-    others_waiting,
+    bystanders,
     thread_clock,
 )
 
@@ -190,15 +190,17 @@ def test_a_clock_closes_its_file_when_it_is_let_go():
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_waiting_of_other_threads_only_grows():
+def test_what_goes_on_beside_only_grows():
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    first = others_waiting()
-    second = others_waiting()
+    first = bystanders()
+    beside = bystanders().since(first)
     stop.set()
     thread.join()
-    assert 0 <= first <= second
+    assert thread.native_id in beside.tasks
+    assert all(run >= 0 and wait >= 0 for run, wait in beside.tasks.values())
+    assert beside.busy >= 0
 
 
 def test_children_are_found_whichever_thread_started_them():

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from netdyno.errors import TargetError
-from netdyno.measure.stopwatch import Stopwatch, others_waiting
+from netdyno.measure import host
+from netdyno.measure.stopwatch import Bystanders, Stopwatch, bystanders
 from netdyno.records.measured import Turn
 from netdyno.targets.subject import Subject
 
@@ -32,20 +34,20 @@ class Stepper:
         watch.clear()
         losses: list[torch.Tensor] = []
         with turning(self.subject):
-            before = others_waiting()
+            before = bystanders()
             watch.start("data")
             for _ in range(steps):
                 losses.append(self.step())
                 watch.phase("data")
             watch.stop()
-            waited = others_waiting() - before
-        return Turn(
+            beside = bystanders().since(before)
+        turn = Turn(
             steps=steps,
             time=watch.total(),
             phases=watch.phases(),
             losses=tuple(float(loss) for loss in losses),
-            others_waiting=waited,
         )
+        return beside_others(turn, beside, cores=host.cores())
 
     def step(self) -> torch.Tensor:
         """One training step; the stopwatch is on and in phase "data". Gives the loss, unread."""
@@ -66,6 +68,23 @@ class Stepper:
     def close(self) -> None:
         """Ends loader workers."""
         self.batches.close()  # type: ignore[attr-defined]
+
+
+# A thread that ran for less than this share of a turn did not stand in anybody's way.
+AT_WORK = 0.05
+
+
+def beside_others(turn: Turn, beside: Bystanders, *, cores: int) -> Turn:
+    """The turn with what went on beside it."""
+    ran = sum(run for run, _ in beside.tasks.values())
+    at_work = 1 + sum(run > AT_WORK * turn.time.wall for run, _ in beside.tasks.values())
+    return replace(
+        turn,
+        others_running=ran,
+        others_waiting=sum(wait for _, wait in beside.tasks.values()),
+        foreign_running=max(0.0, beside.busy - ran - turn.time.running),
+        crowded=at_work > cores,
+    )
 
 
 def train_on(subject: Subject, batch: Any, watch: Stopwatch | None = None) -> torch.Tensor:

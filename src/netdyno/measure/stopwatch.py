@@ -89,18 +89,45 @@ def thread_clock() -> Clock:
     return read
 
 
-def others_waiting() -> float:
-    """Run delay so far, in seconds, of all threads of this process and of its children but the calling one."""
+class Bystanders(NamedTuple):
+    """What went on beside the calling thread, in seconds since some moment long ago.
+
+    `tasks` has run time and run delay of each other thread of this process and of its children; `busy` is what all
+    programs together spent on the cores, in steps of a hundredth of a second.
+    """
+
+    tasks: dict[int, tuple[float, float]]
+    busy: float
+
+    def since(self, before: "Bystanders") -> "Bystanders":
+        """The same, counted from `before`; a thread that was born meanwhile counts from its birth."""
+        tasks = {
+            task: (run - before.tasks.get(task, (0.0, 0.0))[0], wait - before.tasks.get(task, (0.0, 0.0))[1])
+            for task, (run, wait) in self.tasks.items()
+        }
+        return Bystanders(tasks, self.busy - before.busy)
+
+
+def bystanders() -> Bystanders:
+    """What the other threads of this process, its children and the whole machine have done so far."""
     own = os.getpid()
     me = threading.get_native_id()
-    total = 0
+    tasks: dict[int, tuple[float, float]] = {}
     for process in (own, *children(own)):
         for task in _tasks(process):
             if task != me:
                 with contextlib.suppress(OSError, IndexError, ValueError):
                     with open(f"/proc/{process}/task/{task}/schedstat", "rb") as file:
-                        total += int(file.read().split()[1])
-    return total / 1e9
+                        run, wait = file.read().split()[:2]
+                        tasks[task] = (int(run) / 1e9, int(wait) / 1e9)
+    return Bystanders(tasks, _busy())
+
+
+def _busy() -> float:
+    with contextlib.suppress(OSError, IndexError, ValueError), open("/proc/stat", "rb") as file:
+        user, nice, system, _, _, interrupts, soft = (int(field) for field in file.readline().split()[1:8])
+        return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def children(process: int) -> list[int]:

@@ -65,26 +65,41 @@ class Split(Noun, frozen=True, kw_only=True):
 class Turn(Noun, frozen=True, kw_only=True):
     """What an arm did when it was told to step: `steps` training steps and where their time went.
 
-    `phases` are exclusive and add up to `time`; both are totals over the turn, in seconds.
-    `losses` has one training loss per step. `others_waiting` is the run delay, in seconds, of
-    the arm's other threads and of its loader workers.
+    `phases` are exclusive and add up to `time`; both are totals over the turn, in seconds, of the stepping thread.
+    `losses` has one training loss per step. `others_running` and `others_waiting` are seconds on a core, and waiting
+    for one, of the arm's other threads and of its loader workers; `crowded` says that more of them than there are
+    cores were at work. `foreign_running` are the seconds that all other programs spent on the cores meanwhile.
     """
 
     steps: int
     time: Split
     phases: dict[str, Split] = msgspec.field(default_factory=dict)
     losses: tuple[float, ...] = ()
+    others_running: float = 0.0
     others_waiting: float = 0.0
+    foreign_running: float = 0.0
+    crowded: bool = False
+
+    @property
+    def own_waiting(self) -> float:
+        """Seconds that the stepping thread waited for a core that the arm's own threads and workers had.
+
+        An arm that runs more threads than there are cores waits for itself, and that is its price. Its part of the
+        waiting is its part of what the others had of the cores; an arm that fits onto the cores waits for strangers only.
+        """
+        if not self.crowded or not self.others_running:
+            return 0.0
+        return self.time.waiting * self.others_running / (self.others_running + self.foreign_running)
 
     @property
     def per_step(self) -> float:
-        """Running plus blocked seconds per step: the metric of a trial."""
-        return self.time.own / self.steps
+        """Seconds per step that are the arm's own doing, running, blocked, or waiting for itself: a trial's metric."""
+        return (self.time.own + self.own_waiting) / self.steps
 
     @property
     def waiting_share(self) -> float:
-        """The share of the turn's wall time that went to waiting for a core."""
-        return self.time.waiting / self.time.wall if self.time.wall else 0.0
+        """The share of the turn's wall time that went to waiting for a core that other programs had."""
+        return (self.time.waiting - self.own_waiting) / self.time.wall if self.time.wall else 0.0
 
 
 class Measurement(Noun, frozen=True, kw_only=True):

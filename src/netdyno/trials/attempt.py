@@ -27,6 +27,7 @@ REBUILDS = 3
 # A side that took longer than this to build is not rebuilt in one process: compiling again buys nothing.
 DEAR_SETUP_S = 2.0
 PAIRS_PER_SPAWN = 5
+FEWEST_PAIRS_PER_SPAWN = 2
 FEWEST_SPAWNS = 3
 FEWEST_NOISE_PAIRS = 4
 PARITY_STEPS = 20  # updates whose losses must agree to the bit before "same bits" is said
@@ -188,13 +189,16 @@ class _Session:
         return left if setup_s > DEAR_SETUP_S else min(left, max(looks[0], -(-looks[-1] // REBUILDS)))
 
     def _until(self, spawn: int, looks: tuple[int, ...]) -> Callable[[list[Round]], bool]:
+        # Each spawn gets its part of the trial's seconds, so that a slow side cannot eat those of all others.
+        part_ends = self.lab.clock() + (self.deadline - self.began) / FEWEST_SPAWNS
+
         def until(rounds: list[Round]) -> bool:
             self._take(rounds[-1], spawn)
-            if self.form == "in-process":
-                self._planned_look(looks)
-                decided = self.last is not None and self.last.decision != "undecided"
-                return decided or self._late()
-            return False
+            if self.form == "processes":
+                return len(rounds) >= FEWEST_PAIRS_PER_SPAWN and self.lab.clock() > part_ends
+            self._planned_look(looks)
+            decided = self.last is not None and self.last.decision != "undecided"
+            return decided or self._late()
 
         return until
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from netdyno.arms import open_arm, steps_per_turn
@@ -20,6 +20,11 @@ TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
 # An epoch's start (workers, first batches) belongs to a step's price, so where an epoch is short a turn is one.
 SHORT_EPOCH_S = 0.8
 WARM_TURNS = 2
+
+
+def workers_of(recipe: Sequence[Change]) -> int:
+    """Loader workers that a recipe asks for."""
+    return max((int(change.settings.get("workers") or 0) for change in recipe), default=0)
 
 
 def wall_of(steps: Measurement) -> float:
@@ -88,17 +93,17 @@ class Lab:
         samples: list[list[float]] = [[arm.turn(1).per_step] for arm in arms]
         steps = 2
         for _ in range(WARM_TURNS):
-            slowest = 0.0
+            slowest = 1e-6
             for arm, taken in zip(arms, samples, strict=True):
                 seconds = arm.turn(steps).per_step
                 taken.append(seconds)
                 slowest = max(slowest, seconds)
-            steps = self.steps_of_a_turn(slowest, form)
+            steps = self.steps_of_a_turn(slowest, form, workers=max(workers_of(arm.recipe) for arm in arms))
         return steps, samples
 
-    def steps_of_a_turn(self, step_s: float, form: Form) -> int:
+    def steps_of_a_turn(self, step_s: float, form: Form, *, workers: int = 0) -> int:
         """How many steps make a turn, for arms whose slowest takes `step_s` seconds a step."""
-        steps = steps_per_turn(step_s, TURN_S[form], workers=8 if form == "processes" else 0)
+        steps = steps_per_turn(step_s, TURN_S[form], workers=max(workers, self.workload.loader.get("num_workers", 0)))
         if form == "processes":
             per_epoch = self.per_epoch
             if per_epoch is not None and per_epoch * step_s <= SHORT_EPOCH_S:
