@@ -22,7 +22,7 @@ SURE = 0.7
 # From a quarter of a step on, such a limit therefore rules most of it.
 ROOFLINE_SHARE = 0.25
 # While threads spin at barriers for others that have no core, running time was seen to grow tenfold.
-SPUN_SHARE = 0.03
+SPUN_SHARE = 0.04
 # A fifth of the time without a core is more than the housekeeping of any quiet machine.
 SPINS = 0.20
 

@@ -1,7 +1,7 @@
 """More threads than cores, or more than pay: they wait for one another instead of computing.
 
 Looks for:  a step that was measured to be faster with fewer threads, or threads of model and loader workers
-            that exceed the cores while they wait for one.
+            that exceed the cores which other programs leave free, and wait for one.
 Matters:    threads that meet at a barrier are as slow as the last of them; on a full machine they lose severalfold.
 Try:        fewer threads, one thread per loader worker, passive waiting.
 Not this:   other programs that take the cores (see `contended-machine`).
@@ -12,10 +12,11 @@ from typing import NamedTuple
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import StepTimeline, ThreadUse
 from netdyno.records.measured import Split
-from netdyno.rules._base import rule
+from netdyno.rules._base import rule, spinning
 
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 WAITS = 0.05  # threads that have cores of their own wait for less than a twentieth of the time
+SPARE = 0.5  # half a core more or less is what the system's own work comes and goes by
 
 
 @rule(suggests=("threads", "wait-policy"))
@@ -25,16 +26,17 @@ def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline) -> Finding | 
     # Thread counts were compared on the update alone; data are no faster for it.
     work = timeline.share("forward", "loss", "backward", "optimizer")
     saving = work * faster.saves if faster is not None else 0.0
-    crowded = threads > use.cores and use.waiting_share >= WAITS
+    free = use.cores * (1 - use.others_share)
+    crowded = threads > 1 and threads >= free + SPARE and use.waiting_share >= WAITS
     if saving < WORTH_A_WORD and not crowded:
         return None
-    count = faster.threads if faster is not None else max(1, use.cores - use.workers)
+    count = faster.threads if faster is not None else max(1, round(free) - use.workers)
     proven = saving >= WORTH_A_WORD
     return Finding(
-        says=_faster(use, count, saving) if proven else _crowded(use, threads),
+        says=_faster(use, count, saving) if proven else _crowded(use, threads, free),
         layer="compute",
-        # Without a measured count, no more can be won than the time spent waiting for a core.
-        saves=Saving(low=0.0, high=saving if proven else use.waiting_share),
+        # Without a measured count the bound is wide: what threads run at barriers for others may be nearly all work.
+        saves=Saving(low=0.0, high=saving if proven else (work if spinning(use) else use.waiting_share)),
         because={
             "threads": float(threads),
             "cores": float(use.cores),
@@ -69,8 +71,8 @@ def _faster(use: ThreadUse, count: int, saving: float) -> str:
     return f"with {count} of {use.torch_threads} threads a step is {saving:.0%} shorter"
 
 
-def _crowded(use: ThreadUse, threads: int) -> str:
-    return f"{threads} threads share {use.cores} cores and wait for one {use.waiting_share:.0%} of the time"
+def _crowded(use: ThreadUse, threads: int, free: float) -> str:
+    return f"{threads} threads share {free:.1f} free cores and wait for one {use.waiting_share:.0%} of the time"
 
 
 def _use(*, threads: int, waiting: float = 0.0, others: float = 0.0, workers: int = 0, **measured: float) -> ThreadUse:
@@ -94,10 +96,12 @@ def _timeline(data: float) -> StepTimeline:
 SICK = (
     (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.0)),
     (_use(threads=2, workers=4, waiting=0.3), _timeline(0.0)),
+    (_use(threads=2, waiting=0.5, others=0.5), _timeline(0.0)),
 )
-# Two threads that pay; threads that never wait; an update that fewer threads would halve, in a step of mostly data.
+# Two threads that pay; threads that never wait; one that waits for other programs; an update that fewer threads would halve, in a step of mostly data.
 WELL = (
     (_use(threads=2, _1=0.020, _2=0.011), _timeline(0.0)),
     (_use(threads=2, workers=4, waiting=0.01), _timeline(0.0)),
+    (_use(threads=1, waiting=0.6, others=0.9), _timeline(0.0)),
     (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.500)),
 )
