@@ -46,7 +46,7 @@ class Threads:
             return f"this process may use {cores()} cores, fewer than {self.threads} threads"
         if subject.device.type != "cpu":
             return f"operators run on the device `{subject.device.type}`; threads inside operators are the CPU's"
-        if not candidates(torch.get_num_threads()):
+        if not candidates(subject.threads or torch.get_num_threads()):
             return "this process may use one core, and PyTorch uses one thread"
         return None
 
@@ -102,7 +102,7 @@ class Threads:
 
     def settings(self, subject: Subject, facts: Facts) -> tuple[Intervention, ...]:
         use: ThreadUse | None = facts.get(ThreadUse)
-        now = use.torch_threads if use is not None else torch.get_num_threads()
+        now = use.torch_threads if use is not None else subject.threads or torch.get_num_threads()
         known = use.step_seconds_by_threads if use is not None else {}
         counts = sorted(candidates(now), key=lambda count: (known.get(str(count), float("inf")), abs(count - now)))
         return tuple(replace(self, threads=count) for count in counts)

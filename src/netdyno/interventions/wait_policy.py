@@ -38,7 +38,7 @@ class WaitPolicy:
     def refuses(self, subject: Subject) -> str | None:
         if subject.device.type != "cpu":
             return f"operators run on the device `{subject.device.type}`; waiting threads are the CPU's"
-        if torch.get_num_threads() == 1:
+        if (subject.threads or torch.get_num_threads()) == 1:
             return "PyTorch uses one thread, so no thread waits for another"
         if os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE":
             return "`OMP_WAIT_POLICY` is `PASSIVE` already"

@@ -40,12 +40,12 @@ def collect(subject: Subject, *, clock: Clock | None = None, steps: int = 10, bu
         stepper.close()
     workers = subject.feed.workers
     return ThreadUse(
-        torch_threads=torch.get_num_threads(),
+        torch_threads=_present(subject),
         interop_threads=torch.get_num_interop_threads(),
         cores=host.cores(),
         workers=workers,
         worker_threads=1 if workers else 0,  # torch gives each loader worker one
-        waiting_share=waiting_share(turn, torch.get_num_threads() - 1 + workers),
+        waiting_share=waiting_share(turn, _present(subject) - 1 + workers),
         others_share=others,
         step_seconds_by_threads=_by_threads(subject, one_batch(subject), clock, budget_s / 2),
     )
@@ -84,7 +84,8 @@ def counts(present: int, cores: int) -> list[int]:
 
 
 def _by_threads(subject: Subject, batch: Any, clock: Clock, budget_s: float) -> dict[str, float]:
-    present = torch.get_num_threads()
+    present = _present(subject)
+    before = torch.get_num_threads()
     chosen = counts(present, host.cores())
     times: dict[int, list[float]] = {count: [] for count in chosen}
     order = random.Random(0)
@@ -103,8 +104,14 @@ def _by_threads(subject: Subject, batch: Any, clock: Clock, budget_s: float) -> 
                 if elapsed * ROUNDS[0] / (done + 1) > 3 * budget_s:
                     return {}  # three rounds would take far more than there is
     finally:
-        torch.set_num_threads(present)
+        torch.set_num_threads(before)
     return {str(count): median(seconds) for count, seconds in times.items()}
+
+
+def _present(subject: Subject) -> int:
+    """Threads inside operators while the subject steps."""
+    with turning(subject):
+        return torch.get_num_threads()
 
 
 def _seconds(subject: Subject, batch: Any, clock: Clock, threads: int) -> float:

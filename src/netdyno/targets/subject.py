@@ -38,6 +38,7 @@ class Subject:
     called: Callable[..., Any] | None = None  # stands in for the model in forward, for instance its compiled form
     scaler: torch.amp.GradScaler | None = None
     set_to_none: bool = True
+    threads: int | None = None  # what the original program sets; `around_turn` holds it
     log: Callable[[nn.Module, float], None] | None = None
 
     @property

@@ -7,8 +7,10 @@ import random
 import sys
 import sysconfig
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class Workload:
     loader:         DataLoader arguments of the original program: num_workers, pin_memory, shuffle, sampler, …
                     Unlike PyTorch's own defaults, `shuffle` and `drop_last` are True unless declared.
     forward:        (model, batch) -> output. Default: `model(*batch[:-1])`.
+    threads:        what the original program gives to torch.set_num_threads. Default: PyTorch's own number.
     log:            (model, loss) -> None, whatever the original program writes down each step.
     steps:          updates of a whole training run, for break-even. Default: `epochs` times the epoch.
     """
@@ -74,6 +77,7 @@ class Workload:
     forward: Callable[[nn.Module, Batch], Any] | None = None
     log: Callable[[nn.Module, float], None] | None = None
     device: str = "cpu"
+    threads: int | None = None
     item: str = "sample"
     name: str = ""
     allowed: Tolerance = field(default_factory=Tolerance)
@@ -119,6 +123,8 @@ class Workload:
             loss=_Loss(self.loss),
             device=device,
             place=(to_device(device),) if device.type != "cpu" else (),
+            threads=self.threads,
+            around_turn=(partial(_holding, self.threads),) if self.threads is not None else (),
             log=self.log,
         )
 
@@ -216,6 +222,16 @@ class _Loss:
         if target.is_floating_point():
             return F.mse_loss(output, target)
         return F.cross_entropy(output, target)
+
+
+@contextmanager
+def _holding(threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _forward(model: nn.Module, batch: Batch) -> Any:

@@ -139,4 +139,5 @@ WORKLOAD = Workload(
     augment=augment,
     batch_augment=batch_augment,
     item="image",
+    threads=1,  # its operators are so small that a second thread is mostly waited for
 )
