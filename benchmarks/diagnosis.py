@@ -3,7 +3,7 @@
     python benchmarks/diagnosis.py
 
 Every workload runs in a process of its own, with the probes and rules of `netdyno doctor`, and with one thread: so a
-busy neighbour changes nothing. With more (`--threads 1 2`) on a machine that others use, threads that spin for one
+busy neighbour changes little. With more (`--threads 1 2`) on a machine that others use, threads that spin for one
 another are the first thing to be said, and rightly. Writes docs/results/diagnosis.md; exit status 1 when a first finding
 is not the one that the workload was built to have.
 """
