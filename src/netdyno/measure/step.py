@@ -76,13 +76,12 @@ AT_WORK = 0.05
 
 def beside_others(turn: Turn, beside: Bystanders, *, cores: int) -> Turn:
     """The turn with what went on beside it."""
-    ran = sum(run for run, _ in beside.tasks.values())
     at_work = 1 + sum(run > AT_WORK * turn.time.wall for run, _ in beside.tasks.values())
     return replace(
         turn,
-        others_running=ran,
-        others_waiting=sum(wait for _, wait in beside.tasks.values()),
-        foreign_running=max(0.0, beside.busy - ran - turn.time.running),
+        others_running=beside.running,
+        others_waiting=beside.waiting,
+        foreign_running=max(0.0, beside.busy - beside.running - turn.time.running),
         crowded=at_work > cores,
     )
 

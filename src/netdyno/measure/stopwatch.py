@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -92,20 +93,33 @@ def thread_clock() -> Clock:
 class Bystanders(NamedTuple):
     """What went on beside the calling thread, in seconds since some moment long ago.
 
-    `tasks` has run time and run delay of each other thread of this process and of its children; `busy` is what all
-    programs together spent on the cores, in steps of a hundredth of a second.
+    `tasks` has run time and run delay of each other thread of this process and of its children; `ended` is the run time
+    of children that are no more; `busy` is what all programs together spent on the cores, in hundredths of a second.
     """
 
     tasks: dict[int, tuple[float, float]]
+    ended: float
     busy: float
+
+    @property
+    def running(self) -> float:
+        """Run time of all other threads and children, those that ended included."""
+        return sum(run for run, _ in self.tasks.values()) + self.ended
+
+    @property
+    def waiting(self) -> float:
+        """Run delay of all other threads and children that still live."""
+        return sum(wait for _, wait in self.tasks.values())
 
     def since(self, before: "Bystanders") -> "Bystanders":
         """The same, counted from `before`; a thread that was born meanwhile counts from its birth."""
+        gone = sum(run for task, (run, _) in before.tasks.items() if task not in self.tasks)
         tasks = {
             task: (run - before.tasks.get(task, (0.0, 0.0))[0], wait - before.tasks.get(task, (0.0, 0.0))[1])
             for task, (run, wait) in self.tasks.items()
         }
-        return Bystanders(tasks, self.busy - before.busy)
+        # What a worker ran before `before` was counted then; what it ran in all is known once it has ended.
+        return Bystanders(tasks, max(0.0, self.ended - before.ended - gone), self.busy - before.busy)
 
 
 def bystanders() -> Bystanders:
@@ -120,7 +134,8 @@ def bystanders() -> Bystanders:
                     with open(f"/proc/{process}/task/{task}/schedstat", "rb") as file:
                         run, wait = file.read().split()[:2]
                         tasks[task] = (int(run) / 1e9, int(wait) / 1e9)
-    return Bystanders(tasks, _busy())
+    dead = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Bystanders(tasks, dead.ru_utime + dead.ru_stime, _busy())
 
 
 def _busy() -> float:
