@@ -14,6 +14,7 @@ from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Form, Trajectories
 from netdyno.targets.workload import Workload
 from netdyno.trials.quality import Course, course, trajectories
+from netdyno.verdicts.attribute import Key, key_of
 
 # Short enough that drift within a pair stays small, long enough that switching arms costs little beside it.
 TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
@@ -48,7 +49,7 @@ class Lab:
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     opener: Callable[..., Arm] = open_arm
     noise: dict[Form, float] = field(default_factory=dict)
-    learned: dict[tuple[tuple[Change, ...], int], Trajectories] = field(default_factory=dict)
+    learned: dict[tuple[Key, int], Trajectories] = field(default_factory=dict)
     course: list[Course] = field(default_factory=list)  # the one length that all quality runs of a campaign share
 
     def form(self, *recipes: tuple[Change, ...]) -> Form:
@@ -133,7 +134,7 @@ class Lab:
                     seed=self.plan.seed,
                 )
             )
-        key = (recipe, nudge)
+        key = (key_of(recipe), nudge)
         if key not in self.learned:
             self.learned[key] = trajectories(self.workload, recipe, self.course[0], nudge=nudge, listener=self.listener)
         return self.learned[key]

@@ -8,11 +8,14 @@ from netdyno.progress import Event
 from netdyno.records.trial import ArmTimes, Change
 from netdyno.trials.lab import Lab
 from netdyno.trials.race import Round, race
-from netdyno.verdicts.attribute import ladder
+from netdyno.verdicts.attribute import ladder, speedup
 
-ROUNDS = 3  # of all rungs, per spawn
-CHECKS = 4  # rounds of baseline against final alone, per spawn: the total is measured apart from its parts
+ROUNDS = 4  # of all rungs, per spawn
+CHECKS = 8  # rounds of baseline against final alone, per spawn: the total is measured apart from its parts
 FEWEST_SPAWNS = 3  # below this a t-interval over spawns says nothing
+# While the budget lasts, spawns go on to this multiple of the plan's number, until the claim is this narrow.
+MORE_SPAWNS = 3
+NARROW = 0.05
 
 
 class Climb(NamedTuple):
@@ -27,8 +30,9 @@ class Climb(NamedTuple):
 def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool = True) -> Climb:
     """Race the rungs of `order`. `rungs=False` races the two ends only, for a replay.
 
-    Spawns go on until the plan's number is reached or the budget is spent, but are never fewer than three:
-    two identical processes differ by a few per cent through memory layout, so the spawn is what is replicated.
+    There are never fewer than three spawns: two identical processes differ by a few per cent through memory layout, so
+    the spawn is what is replicated. The plan's number is taken while the budget lasts, and more until the claim's
+    interval is narrow; when to stop depends on its width alone, never on the gain.
     Raises ArmError.
     """
     recipes = ladder(order) if rungs else ((), order)
@@ -38,9 +42,11 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
     checks: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
     waiting: list[float] = []
     spawns = max(lab.plan.spawns, FEWEST_SPAWNS)
-    for spawn in range(spawns):
+    for spawn in range(MORE_SPAWNS * spawns):
         spent = lab.clock() - began
         if spawn >= FEWEST_SPAWNS and spent * (spawn + 1) / spawn > budget_s:
+            break
+        if spawn >= spawns and _narrow(*checks, level=lab.plan.level):
             break
         lab.listener(Event("attributing the gain", spawn, spawns))
         rounds, ends = _spawn(lab, recipes)
@@ -55,6 +61,11 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
         check_final=tuple(checks[1]),
         waiting_share=sum(waiting) / max(len(waiting), 1),
     )
+
+
+def _narrow(baseline: list[tuple[float, ...]], final: list[tuple[float, ...]], *, level: float) -> bool:
+    claim = speedup(tuple(baseline), tuple(final), level=level)
+    return claim.width <= NARROW * claim.middle
 
 
 def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...]) -> tuple[list[Round], list[Round]]:
