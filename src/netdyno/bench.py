@@ -31,20 +31,22 @@ from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
 from netdyno.records.record import Failure, Plan, Proposal, Record, SmokeCheck, Target
+from netdyno.records.trial import Form, Prediction, Trial, Verdict
 from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
 from netdyno.trials.attempt import noise_of, try_change, undone
-from netdyno.trials.choose import best_setting, next_choice, proposals
+from netdyno.trials.choose import Choice, best_setting, next_choice, proposals
 from netdyno.trials.lab import Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
-from netdyno.verdicts import compare, guards, predictions
-from netdyno.verdicts.judge import judge
+from netdyno.verdicts import compare, guards, predictions, words
+from netdyno.verdicts.judge import judge, seen_in
 
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
-BASELINE, NOISE, GATHER, WALK = 0.10, 0.03, 0.10, 0.65
+BASELINE, NOISE, GATHER, WALK, PRUNE = 0.10, 0.03, 0.10, 0.60, 0.68
+FIRST_GUESS_S: dict[Form, float] = {"in-process": 3.0, "processes": 18.0}
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
 
 
@@ -81,7 +83,7 @@ def tune(
     command: str = "",
 ) -> Record:
     """The main job: measure, diagnose, try, prove, attribute. Raises NetdynoError for what the user can put right."""
-    steps = (describe, check, baseline_step, gather, diagnose_step, walk, attribute, close)
+    steps = (describe, check, baseline_step, gather, diagnose_step, walk, prune, attribute, close)
     return _run(steps, reference, plan, store=store, listener=listener, resume=resume, command=command)
 
 
@@ -297,12 +299,77 @@ def walk(campaign: Campaign, record: Record) -> Record:
         choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
         if choice is None:
             break
+        tried[choice.id] = max((each.predicted_low + each.predicted_high) / 2 for each in choice.proposals)
+        if campaign.left(WALK) < _price(campaign, record, choice):
+            continue
         campaign.says(f"trying {choice.id}")
         proposal = best_setting(campaign.lab, choice, against=record.recipe)
-        tried[choice.id] = (proposal.predicted_low + proposal.predicted_high) / 2
         record = _tried(campaign, record, proposal)
         campaign.store.save(record)
     return record
+
+
+def _price(campaign: Campaign, record: Record, choice: Choice) -> float:
+    """Seconds that a trial of this kind takes: what the dearest of its form took so far, or a first guess."""
+    lab = campaign.lab
+    recipes = [(*record.recipe, proposal.change) for proposal in choice.proposals]
+    form = lab.form(*recipes)
+    known = [trial.cost_s for trial in record.trials if trial.form == form]
+    guess = FIRST_GUESS_S[form] * (2 if lab.fresh(*recipes) else 1)
+    return min(max([*known, guess]), record.plan.trial_s)
+
+
+def prune(campaign: Campaign, record: Record) -> Record:
+    """Each change of the recipe must still earn its place beside those that came after it.
+
+    A later change may have made an earlier one superfluous. Every change but the last is tried once more, against the
+    recipe without it, and leaves when that shows less than the least gain.
+    """
+    for change in record.recipe[:-1]:
+        lab = campaign.lab
+        rest = tuple(each for each in record.recipe if each != change)
+        if campaign.left(PRUNE) < (0 if lab.form(rest, record.recipe) == "in-process" else FIRST_GUESS_S["processes"]):
+            continue
+        campaign.says(f"does {change.id} still earn its place?")
+        trial = try_change(
+            lab,
+            change,
+            against=rest,
+            error=campaign_error(record.plan.error, trials=_trials_ahead(record)),
+            budget_s=min(record.plan.trial_s, max(campaign.left(PRUNE), 5.0)),
+            checked=False,
+        )
+        verdict = _superfluous(record, trial)
+        if verdict is None:
+            continue
+        record = replace(
+            record,
+            trials=(*record.trials, trial),
+            verdicts=(*record.verdicts, verdict),
+            recipe=tuple(each for each in record.recipe if each != change),
+        )
+        campaign.store.save(record)
+    return record
+
+
+def _superfluous(record: Record, trial: Trial) -> Verdict | None:
+    """The verdict that sends a change away; None when it stays, as it does while nobody knows better."""
+    plan = record.plan
+    seen = seen_in(
+        trial,
+        least_gain=plan.least_gain,
+        error=campaign_error(plan.error, trials=_trials_ahead(record)),
+    )
+    if plan.goal == "memory" or trial.failed or seen is None:
+        return None
+    if seen.decision != "drop" and not (seen.decision == "undecided" and seen.gain.middle < plan.least_gain / 2):
+        return None
+    return Verdict(
+        trial=len(record.trials),
+        decision="drop",
+        gain=seen.gain,
+        reasons=(f"no longer earns its place beside what came after it: saves {words.saved(seen.gain)} there",),
+    )
 
 
 def _proposed(campaign: Campaign, record: Record, trust: dict[str, float]) -> Record:
@@ -313,8 +380,6 @@ def _proposed(campaign: Campaign, record: Record, trust: dict[str, float]) -> Re
 
 
 def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
-    from netdyno.records.trial import Prediction
-
     plan = record.plan
     error = campaign_error(plan.error, trials=_trials_ahead(record))
     trial = try_change(

@@ -103,7 +103,12 @@ def ordered(recipe: Iterable[Change]) -> list[Intervention]:
 
 @contextlib.contextmanager
 def applied(recipe: Iterable[Change], subject: Subject) -> Iterator[Subject]:
-    """The subject under all changes of a recipe."""
+    """The subject under all changes of a recipe.
+
+    A change may lean on another (samples can be cut from memory only where the random transform was moved to whole
+    batches). Without the other it does nothing: what a recipe gains without one of its changes is measured on a program
+    that still does all its work.
+    """
     with contextlib.ExitStack() as stack:
         for intervention in ordered(recipe):
             subject = stack.enter_context(intervention.applied(subject))

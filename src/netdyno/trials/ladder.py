@@ -1,5 +1,6 @@
 """The kept recipe, taken apart: every rung of the ladder raced in processes of its own, respawned several times."""
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
@@ -10,65 +11,91 @@ from netdyno.trials.lab import Lab
 from netdyno.trials.race import Round, race
 from netdyno.verdicts.attribute import ladder, speedup
 
-ROUNDS = 4  # of all rungs, per spawn
-CHECKS = 8  # rounds of baseline against final alone, per spawn: the total is measured apart from its parts
+ROUNDS = 3  # of all rungs, per spawn
+CHECKS = 6  # rounds of baseline against final alone, per spawn
 FEWEST_SPAWNS = 3  # below this a t-interval over spawns says nothing
+RUNGS_SHARE = 0.6  # of the budget; the total, which is what is claimed, gets the rest
 # While the budget lasts, spawns go on to this multiple of the plan's number, until the claim is this narrow.
 MORE_SPAWNS = 3
 NARROW = 0.05
 
+Times = tuple[tuple[float, ...], ...]
+
 
 class Climb(NamedTuple):
-    """Seconds per step by spawn and round, of every rung and of the two ends measured apart."""
+    """Seconds per step by spawn and round: of every rung, and of the two ends, measured apart in spawns of their own."""
 
     arms: tuple[ArmTimes, ...]
-    check_baseline: tuple[tuple[float, ...], ...]
-    check_final: tuple[tuple[float, ...], ...]
-    waiting_share: float
+    check_baseline: Times
+    check_final: Times
 
 
 def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool = True) -> Climb:
-    """Race the rungs of `order`. `rungs=False` races the two ends only, for a replay.
+    """Race the rungs of `order`, then its two ends alone. `rungs=False` races the ends only, for a replay.
 
     There are never fewer than three spawns: two identical processes differ by a few per cent through memory layout, so
-    the spawn is what is replicated. The plan's number is taken while the budget lasts, and more until the claim's
-    interval is narrow; when to stop depends on its width alone, never on the gain.
-    Raises ArmError.
+    the spawn is what is replicated. The ends go on until the budget is spent or the claim's interval is narrow; when
+    to stop depends on its width alone, never on the gain. Raises ArmError.
     """
-    recipes = ladder(order) if rungs else ((), order)
-    factors = [items_factor_of(recipe) for recipe in recipes]
     began = lab.clock()
-    times: list[list[tuple[float, ...]]] = [[] for _ in recipes]
-    checks: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
-    waiting: list[float] = []
     spawns = max(lab.plan.spawns, FEWEST_SPAWNS)
-    for spawn in range(MORE_SPAWNS * spawns):
-        spent = lab.clock() - began
-        if spawn >= FEWEST_SPAWNS and spent * (spawn + 1) / spawn > budget_s:
-            break
-        if spawn >= spawns and _narrow(*checks, level=lab.plan.level):
-            break
-        lab.listener(Event("attributing the gain", spawn, spawns))
-        rounds, ends = _spawn(lab, recipes)
-        for position, kept in enumerate(times):
-            kept.append(tuple(done.seconds(position) / factors[position] for done in rounds))
-        for position, kept in enumerate(checks):
-            kept.append(tuple(done.seconds(position) / (1.0, items_factor_of(order))[position] for done in ends))
-        waiting += [turn.waiting_share for done in (*rounds, *ends) for turn in done.turns]
+    recipes = ladder(order) if rungs else ()
+    times = (
+        _spawned(lab, recipes, rounds=ROUNDS, spawns=spawns, ends=began + RUNGS_SHARE * budget_s, doing="rungs")
+        if recipes
+        else []
+    )
+
+    def narrow(taken: list[Times]) -> bool:
+        if len(taken[0]) < spawns:
+            return False
+        claim = speedup(taken[0], taken[1], level=lab.plan.level)
+        return claim.width <= NARROW * claim.middle
+
+    check = _spawned(
+        lab,
+        ((), order),
+        rounds=CHECKS,
+        spawns=MORE_SPAWNS * spawns,
+        ends=began + budget_s,
+        enough=narrow,
+        doing="baseline and final",
+    )
     return Climb(
-        arms=tuple(ArmTimes(recipe=recipe, times=tuple(rows)) for recipe, rows in zip(recipes, times, strict=True)),
-        check_baseline=tuple(checks[0]),
-        check_final=tuple(checks[1]),
-        waiting_share=sum(waiting) / max(len(waiting), 1),
+        arms=tuple(ArmTimes(recipe=recipe, times=rows) for recipe, rows in zip(recipes, times, strict=True)),
+        check_baseline=check[0],
+        check_final=check[1],
     )
 
 
-def _narrow(baseline: list[tuple[float, ...]], final: list[tuple[float, ...]], *, level: float) -> bool:
-    claim = speedup(tuple(baseline), tuple(final), level=level)
-    return claim.width <= NARROW * claim.middle
+def _spawned(
+    lab: Lab,
+    recipes: tuple[tuple[Change, ...], ...],
+    *,
+    rounds: int,
+    spawns: int,
+    ends: float,
+    enough: Callable[[list[Times]], bool] = lambda _: False,
+    doing: str,
+) -> list[Times]:
+    """Per recipe, seconds per item of the original step by spawn and round."""
+    factors = [items_factor_of(recipe) for recipe in recipes]
+    taken: list[Times] = [() for _ in recipes]
+    began = lab.clock()
+    for spawn in range(spawns):
+        expected = (lab.clock() - began) * (spawn + 1) / max(spawn, 1)
+        if spawn >= FEWEST_SPAWNS and (began + expected > ends or enough(taken)):
+            break
+        lab.listener(Event(f"attributing the gain: {doing}", spawn, spawns))
+        raced = _spawn(lab, recipes, rounds)
+        taken = [
+            (*rows, tuple(done.seconds(position) / factors[position] for done in raced))
+            for position, rows in enumerate(taken)
+        ]
+    return taken
 
 
-def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...]) -> tuple[list[Round], list[Round]]:
+def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...], rounds: int) -> list[Round]:
     with ExitStack() as stack:
         built = {
             position: stack.enter_context(closing(lab.open(recipes[position], "processes", fresh=lab.fresh(*recipes))))
@@ -76,8 +103,4 @@ def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...]) -> tuple[list[Roun
         }
         arms = [built[position] for position in range(len(recipes))]
         steps, _ = lab.warm(arms, "processes")
-        limit = lab.plan.waiting_limit
-        rounds = race(arms, rounds=ROUNDS, steps=steps, chance=lab.chance, waiting_limit=limit)
-        last = max(range(len(recipes)), key=lambda position: len(recipes[position]))
-        ends = race([arms[0], arms[last]], rounds=CHECKS, steps=steps, chance=lab.chance, waiting_limit=limit)
-    return rounds, ends
+        return race(arms, rounds=rounds, steps=steps, chance=lab.chance, waiting_limit=lab.plan.waiting_limit)
