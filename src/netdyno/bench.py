@@ -31,7 +31,7 @@ from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
 from netdyno.records.record import Failure, Plan, Proposal, Record, SmokeCheck, Target
-from netdyno.records.trial import Form, Prediction, Trial, Verdict
+from netdyno.records.trial import Change, Form, Prediction, Trial, Verdict
 from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
@@ -249,10 +249,15 @@ def baseline_step(campaign: Campaign, record: Record) -> Record:
     )
     with suppress(ArithmeticError):
         found = replace(found, stability=guards.stability(lab.learning((), step_s=wall_of(found.step))))
-    if lab.form(()) == "in-process":
-        with suppress(ArmError):
-            lab.noise["in-process"] = noise_of(lab, budget_s=NOISE * record.plan.budget_s)
+    _listen_to_noise(lab, record.recipe)
     return replace(record, baseline=found)
+
+
+def _listen_to_noise(lab: Lab, recipe: tuple[Change, ...]) -> None:
+    """How far two equal sides lie apart under a recipe: it decides how many pairs the next trials are given."""
+    if lab.form(recipe) == "in-process":
+        with suppress(ArmError):
+            lab.noise["in-process"] = noise_of(lab, recipe=recipe, budget_s=NOISE * lab.plan.budget_s)
 
 
 def gather(campaign: Campaign, record: Record) -> Record:
@@ -436,6 +441,7 @@ def _look_again(campaign: Campaign, record: Record) -> None:
         applied=partial(applied, record.recipe),
     )
     campaign.facts = {**campaign.facts, **facts_from(evidence)}
+    _listen_to_noise(lab, record.recipe)
 
 
 def attribute(campaign: Campaign, record: Record) -> Record:

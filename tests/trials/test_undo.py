@@ -50,9 +50,7 @@ def test_channels_last_is_taken_back_to_the_byte():
     assert not_undone(WORKLOAD, Change(id="channels-last"), against=(), seed=0) is None
 
 
-@pytest.mark.parametrize(
-    ("what", "names"), [("lr", "optimizer group 0"), ("weight", "0.weight"), ("raise", "module ")]
-)
+@pytest.mark.parametrize(("what", "names"), [("lr", "optimizer group 0"), ("weight", "0.weight"), ("raise", "module ")])
 def test_what_is_forgotten_is_named(what, names):
     different = not_undone(WORKLOAD, Change(id="forgetful", settings={"what": what}), against=(), seed=0)
     assert names in different

@@ -68,7 +68,8 @@ def attribute(
 ) -> Attribution:
     """The shares of the kept changes, in the order of the walk. `codes` and `trials` are by the label of a change.
 
-    `arms` hold at least the recipes of `ladder(order)`; they are recognised by the set of their changes. Intervals
+    `arms` hold at least the recipes of `ladder(order)`; they are recognised by the set of their changes. The check has
+    spawns of its own, as many as it took. Intervals
     are Student's over spawns, because a process keeps its luck for as long as it lives; from a single spawn they are
     over its rounds, and then say nothing of other processes. Rows and residual add up to the total.
     """
@@ -95,7 +96,7 @@ def attribute(
         total=total,
         speedup=speedup(check_baseline, check_final, level=level),
         shares=shares,
-        residual=_residual(total, shares, rows, _minus(base, final), several=len(check_baseline) > 1),
+        residual=_residual(total, shares, rows, _minus(base, final)),
         interactions=_interactions(order, rows, level, scale),
         arms=arms,
         check_baseline=_as_tuples(check_baseline),
@@ -174,23 +175,16 @@ def _interactions(
     )
 
 
-def _residual(
-    total: Interval, shares: tuple[Share, ...], rows: list[_Row], checked: list[float], *, several: bool
-) -> Interval:
+def _residual(total: Interval, shares: tuple[Share, ...], rows: list[_Row], checked: list[float]) -> Interval:
     """Total minus the sum of the shares.
 
-    Over several spawns the difference is taken spawn by spawn. Within one, the rounds of the ladder and those of the
-    check are different rounds, and their variances add.
+    The ladder and the check have spawns of their own, not always as many, so their variances add.
     """
     middle = math.fsum((total.middle, *(-share.gain.middle for share in shares)))
     if not rows:
         return Interval(middle=middle, low=middle, high=middle, level=total.level)
     sums = [math.fsum(parts) for parts in zip(*(row.gain for row in rows), strict=True)]
-    if several:
-        around = t_interval(_minus(checked, sums), total.level, unbounded=UNKNOWN_STEPS)
-        half = around.width / 2
-    else:
-        half = _half_of_difference(checked, sums, total.level)
+    half = _half_of_difference(checked, sums, total.level)
     return Interval(middle=middle, low=middle - half, high=middle + half, level=total.level)
 
 
