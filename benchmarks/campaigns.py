@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import specimens
 from rich.console import Console
 from rich.table import Table
 
+import specimens
 from netdyno.arms.base import Arm
 from netdyno.interventions._base import written
 from netdyno.records.measured import Split, Turn

@@ -11,8 +11,8 @@ from netdyno.measure.stopwatch import (
     SilentStopwatch,
     Stopwatch,
     between,
-    children,
     bystanders,
+    children,
     thread_clock,
 )
 

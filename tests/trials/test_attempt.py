@@ -1,7 +1,6 @@
 """A trial from end to end, with arms that are scripted instead of run."""
 
 import contextlib
-import itertools
 import random
 from dataclasses import dataclass
 from typing import ClassVar

@@ -9,8 +9,8 @@ from netdyno import Workload
 from netdyno.records.measured import Split, Turn
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Memory
-from netdyno.trials.ladder import MORE_SPAWNS, climb
 from netdyno.trials.lab import Lab
+from netdyno.trials.ladder import MORE_SPAWNS, climb
 
 WORKLOAD = Workload(
     name="tiny", model=lambda: torch.nn.Linear(2, 2), train=lambda: (torch.randn(64, 2), torch.zeros(64).long())
