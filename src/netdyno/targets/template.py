@@ -120,6 +120,7 @@ Shapes = Workload(
     # What your own DataLoader is given. `shuffle` and `drop_last` are True unless you say otherwise.
     loader={"num_workers": 0, "pin_memory": False},
     # device="cuda",
+    # threads=1,                      # what your program gives to torch.set_num_threads
     item="image",  # what a sample is called in reports
     # forward=lambda model, batch: model(*batch[:-1]),   # how the model is called, when that is different
     # log=lambda model, loss: ...,                       # what your loop writes down each step, if it costs time
