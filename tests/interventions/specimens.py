@@ -201,7 +201,7 @@ def stepped(subject, count=2, *, seed=7, model=None):
 
 def bytes_of(model):
     """All parameters and buffers as bytes, by name."""
-    return {name: tensor.detach().contiguous().numpy().tobytes() for name, tensor in model.state_dict().items()}
+    return {name: tensor.detach().cpu().contiguous().numpy().tobytes() for name, tensor in model.state_dict().items()}
 
 
 def trained(workload, count=2):

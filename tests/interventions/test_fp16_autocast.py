@@ -25,7 +25,6 @@ def test_it_predicts_from_the_share_of_products():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_steps_on_a_gpu_learn():
     from dataclasses import replace
 

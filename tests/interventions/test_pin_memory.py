@@ -46,7 +46,6 @@ def test_the_gain_is_a_part_of_the_copies(copy, worth_it):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and there is none")
 def test_pinned_batches_reach_the_device():
     with PinMemory().applied(on("cuda")) as subject:
         batches = subject.feed.epochs()

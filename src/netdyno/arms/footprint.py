@@ -25,14 +25,26 @@ class Footprint:
         self._saved = _Storages()
         self._not_activations = _Storages()
         self._gradients = _Storages()
+        self._peak: int | None = None
+
+    @contextmanager
+    def peaking(self) -> Iterator[None]:
+        """Notes the allocator's peak over one step that is taken inside, on a CUDA device only.
+
+        A step of its own, because counting keeps activations alive longer than training does. What other sides in
+        this process hold is taken off.
+        """
+        device = self._subject.device
+        others = torch.cuda.memory_allocated(device) - self._held()
+        torch.cuda.reset_peak_memory_stats(device)
+        yield
+        torch.cuda.synchronize(device)
+        self._peak = torch.cuda.max_memory_allocated(device) - others
 
     def counting(self) -> Subject:
         """The subject with everything that counts."""
         model = self._subject.model
         self._not_activations.add((*model.parameters(), *model.buffers()))
-        if self._on_cuda:
-            torch.cuda.reset_peak_memory_stats(self._subject.device)
-            self._before = torch.cuda.memory_allocated(self._subject.device)
         return replace(
             self._subject,
             forward=self._forward,
@@ -42,24 +54,24 @@ class Footprint:
 
     def memory(self) -> Memory:
         """Bytes, after the step was taken."""
+        return Memory(
+            activations=self._saved.bytes(without=self._not_activations),
+            state=self._state().bytes() + self._gradients.bytes(),
+            peak=self._peak,
+        )
+
+    def _state(self) -> "_Storages":
         subject = self._subject
         state = _Storages()
         state.add((*subject.model.parameters(), *subject.model.buffers(), *parameters_of(subject.optimizer)))
         state.add(_all_tensors(subject.optimizer.state.values()))
-        held = state.bytes()
-        return Memory(
-            activations=self._saved.bytes(without=self._not_activations),
-            state=held + self._gradients.bytes(),
-            peak=self._peak(held) if self._on_cuda else None,
-        )
+        return state
 
-    @property
-    def _on_cuda(self) -> bool:
-        return self._subject.device.type == "cuda"
-
-    def _peak(self, held: int) -> int:
-        """The allocator's peak over the step. What other sides in this process hold is taken off."""
-        return torch.cuda.max_memory_allocated(self._subject.device) - self._before + held
+    def _held(self) -> int:
+        """Bytes that this side holds on its device between two steps."""
+        state = self._state()
+        state.add(each.grad for each in parameters_of(self._subject.optimizer) if each.grad is not None)
+        return state.bytes(on=self._subject.device.type)
 
     def _forward(self, model: Any, batch: Batch) -> Any:
         self._not_activations.add(tensors(batch))
@@ -108,7 +120,10 @@ class _Storages:
         """Keep the count, free the memory."""
         self._held.clear()
 
-    def bytes(self, *, without: "_Storages | None" = None) -> int:
+    def bytes(self, *, without: "_Storages | None" = None, on: str | None = None) -> int:
+        """The sum, without the storages of another set; of one kind of device only, while they are held."""
+        if on is not None:
+            return sum(storage.nbytes() for storage in self._held if storage.device.type == on)
         skipped = without._bytes if without is not None else {}
         return sum(size for address, size in self._bytes.items() if address not in skipped)
 

@@ -97,10 +97,13 @@ class InProcessArm:
     def memory(self) -> Memory:
         """Saved activations and persistent state, counted exactly; `peak` only where the device keeps count.
 
-        Takes one more training step.
+        Takes one more training step, and another for the peak.
         """
         with self._working("counting its memory"):
             footprint = Footprint(self._stepper.subject)
+            if self._stepper.subject.device.type == "cuda":
+                with footprint.peaking():
+                    self._stepper.take(1)
             self._stepper.subject, uncounted = footprint.counting(), self._stepper.subject
             try:
                 self._stepper.take(1)

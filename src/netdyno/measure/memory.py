@@ -196,4 +196,8 @@ def _capacity(device: torch.device) -> int:
 
 
 def _free(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else host.memory_available()
+    if device.type != "cuda":
+        return host.memory_available()
+    # What the allocator keeps for itself and nobody uses looks taken from outside.
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused

@@ -293,6 +293,8 @@ class DeviceStopwatch(Stopwatch):
         self._marks.append((name, event))
 
     def start(self, name: str) -> None:
+        """Wait for the device, then begin: work that was queued before belongs to no phase."""
+        torch.cuda.synchronize(self.device)
         super().start(name)
         self._mark(name)
 
@@ -301,8 +303,12 @@ class DeviceStopwatch(Stopwatch):
         self._mark(name)
 
     def stop(self) -> None:
-        """Wait for the device, then end the phase that is on: a turn's time includes all its device work."""
+        """End the phase that is on and wait for the device: a turn's time includes all its device work.
+
+        The wait is a phase of its own, `rest`: the host did not spend it on what happened to come last.
+        """
         self._mark("")
+        super().phase("rest")
         torch.cuda.synchronize(self.device)
         super().stop()
         self.settle()

@@ -49,7 +49,7 @@ def collect(subject: Subject, *, steps: int = 10, clock: Clock | None = None) ->
 def phases_of(watch: Stopwatch) -> dict[str, Split]:
     """Phases as the host saw them; where a device did the work, as the device did it.
 
-    The host only queues work for a device, and waits for it in whichever phase comes last.
+    The host only queues work for a device, and waits for it at the end.
     """
     if not isinstance(watch, DeviceStopwatch):
         return watch.phases()

@@ -54,6 +54,8 @@ def fingerprint(subject: Subject) -> Iterator[tuple[str, object]]:
     )
     yield "random state", _hash(repr((random.getstate(), np.random.get_state())).encode())  # noqa: NPY002
     yield "random state of torch", _hash(torch.get_rng_state().numpy().tobytes())
+    if torch.cuda.is_initialized():
+        yield "random state of CUDA", [_hash(each.numpy().tobytes()) for each in torch.cuda.get_rng_state_all()]
     yield "threads", torch.get_num_threads()
     yield "default type", torch.get_default_dtype()
     yield "matrix precision", torch.get_float32_matmul_precision()
