@@ -5,9 +5,11 @@ A later step reads what earlier ones wrote and never changes it.
 """
 
 import hashlib
+import math
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from netdyno import __version__, arms
 from netdyno.arms.last_words import place_of, sentence_of
 from netdyno.errors import ArmError, ComparisonError, NetdynoError, TargetError
-from netdyno.interventions._base import Facts, applied, facts_from, read
+from netdyno.interventions._base import Facts, applied, catalogue, facts_from, read
 from netdyno.measure.baselines import baselines
 from netdyno.measure.ceilings import ceilings
 from netdyno.measure.environment import describe as describe_environment
@@ -46,6 +48,7 @@ from netdyno.verdicts.judge import judge, seen_in
 
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
 BASELINE, NOISE, GATHER, WALK, PRUNE = 0.10, 0.03, 0.10, 0.60, 0.68
+CHANCES = 2  # trials of one intervention in a campaign: another when its prospects have grown
 FIRST_GUESS_S: dict[Form, float] = {"in-process": 3.0, "processes": 18.0}
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
 
@@ -300,6 +303,8 @@ def walk(campaign: Campaign, record: Record) -> Record:
         tried[trial.change.id] = trial.prediction.middle if trial.prediction else 0.0
     trust = predictions.trust(campaign.store.records())
     while campaign.left(WALK) > 0:
+        spent = Counter(trial.change.id for trial in record.trials)
+        tried |= {name: math.inf for name, times in spent.items() if times >= CHANCES}
         record = _proposed(campaign, record, trust)
         choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
         if choice is None:
@@ -340,7 +345,7 @@ def prune(campaign: Campaign, record: Record) -> Record:
             lab,
             change,
             against=rest,
-            error=campaign_error(record.plan.error, trials=_trials_ahead(record)),
+            error=_error(record.plan),
             budget_s=min(record.plan.trial_s, max(campaign.left(PRUNE), 5.0)),
             checked=False,
         )
@@ -363,7 +368,7 @@ def _superfluous(record: Record, trial: Trial) -> Verdict | None:
     seen = seen_in(
         trial,
         least_gain=plan.least_gain,
-        error=campaign_error(plan.error, trials=_trials_ahead(record)),
+        error=_error(plan),
     )
     if plan.goal == "memory" or trial.failed or seen is None:
         return None
@@ -386,7 +391,7 @@ def _proposed(campaign: Campaign, record: Record, trust: dict[str, float]) -> Re
 
 def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
     plan = record.plan
-    error = campaign_error(plan.error, trials=_trials_ahead(record))
+    error = _error(plan)
     trial = try_change(
         campaign.lab,
         proposal.change,
@@ -413,11 +418,9 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
     return record
 
 
-def _trials_ahead(record: Record) -> int:
-    """Between how many trials the error is shared: every intervention that could be tried, twice for second chances."""
-    from netdyno.interventions._base import catalogue
-
-    return max(len(catalogue()), len(record.trials) + 1)
+def _error(plan: Plan) -> float:
+    """One trial's part of the campaign's error: it is shared by every intervention there is, each with its second chance."""
+    return campaign_error(plan.error, trials=CHANCES * len(catalogue()))
 
 
 def _quantified(record: Record, proposal: Proposal) -> str | None:

@@ -208,9 +208,9 @@ def _tiles(record: Record, tried: tuple[info.TrialInfo, ...]) -> list[Tile]:
     if counts:
         tiles.append(Tile(counts.name, counts.says, f"{number(record.target.items_per_step)} per step"))
     if tried:
-        kept = sum(one.decision == "keep" for one in tried)
         pairs = sum(one.pairs for one in tried)
-        tiles.append(Tile("changes kept", f"{kept} of {len(tried)} tried", f"in {number(pairs)} pairs"))
+        changes = len({trial.change.id for trial in record.trials})
+        tiles.append(Tile("changes kept", f"{len(record.recipe)} of {changes} tried", f"in {number(pairs)} pairs"))
     if record.baseline is not None:
         account = pictures.memory(record)
         peak = record.baseline.peak_bytes
