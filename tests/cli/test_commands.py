@@ -19,6 +19,7 @@ from reports.specimens import golden, interrupted
 
 COMMANDS = {
     "baseline",
+    "compare",
     "doctor",
     "init",
     "judge",
@@ -120,6 +121,7 @@ def test_a_broken_command_is_left_out_aloud(monkeypatch, told):
         ["runs", "--json"],
         ["doctor", "last"],
         ["judge"],
+        ["compare", "last"],
         ["report", "--markdown"],
         ["report", "--html"],
         ["init"],

@@ -31,6 +31,7 @@ from netdyno.reports._units import (
     spoken,
     time_unit,
 )
+from netdyno.verdicts.compare import Row
 
 NOISE = "not distinguishable from noise"
 
@@ -872,6 +873,33 @@ def smoke(checks: Iterable[SmokeCheck]) -> tuple[SmokeInfo, ...]:
     state: dict[bool | None, Literal["ok", "wrong", "not checked"]] = {True: "ok", False: "wrong", None: "not checked"}
     lines = [SmokeInfo(one_line(c.name), state[c.ok], one_line(c.says), one_line(c.hint)) for c in checks]
     return tuple(sorted(lines, key=lambda line: ("wrong", "not checked", "ok").index(line.state)))
+
+
+class ComparedInfo(NamedTuple):
+    """One quantity of two runs, as it is read."""
+
+    quantity: str
+    before: str
+    after: str
+    change: str
+    note: str
+
+
+def compared(row: Row) -> ComparedInfo:
+    """A row of a comparison: both values in their unit, the change in per cent, or why there is none."""
+    before, after = (_in_its_unit(value, row.unit) for value in (row.before, row.after))
+    change = "" if row.change is None else f"{'+' if row.change > 0 else ''}{share(row.change)}"
+    return ComparedInfo(one_line(row.quantity), before, after, change, one_line(row.reason))
+
+
+def _in_its_unit(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    if unit == "s":
+        return duration(value)
+    if unit == "B":
+        return size(value)
+    return number(value) if unit == "1" else f"{number(value)} {unit}"
 
 
 def step_counts(record: Record) -> Fact | None:

@@ -14,6 +14,7 @@ from netdyno.records.record import Record, SmokeCheck
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
 from netdyno.reports._units import duration, fixed, one_line, plain, share, size
+from netdyno.verdicts.compare import Row
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -116,6 +117,22 @@ def _run_line(row: RunSummary) -> "Text":
     return _joined(
         (row.id, "bold"), (f"  {one_line(row.target)}", ""), (f"  {row.made_at[:16].replace('T', ' ')}", "dim")
     )
+
+
+def render_comparison(runs: tuple[str, str], rows: Iterable[Row], *, width: int = 100, colour: bool = False) -> str:
+    """The baselines of two runs, quantity by quantity. Says that no verdict is in it."""
+    right = {"justify": "right", "no_wrap": True}
+    table = _table(("", {}), ("before", right), ("after", right), ("change", right), ("", {"ratio": 1}))
+    for row in rows:
+        told = info.compared(row)
+        table.add_row(*map(_said, (told.quantity, told.before, told.after, told.change, told.note)))
+    parts: list[Part] = [
+        _said(f"before  {one_line(runs[0])}", "dim"),
+        _said(f"after   {one_line(runs[1])}", "dim"),
+        table,
+        _said("not taken in turns: drift of the machine is in these changes, so they are no verdict", "dim"),
+    ]
+    return _printed(parts, width=width, colour=colour)
 
 
 def render_smoke(checks: Iterable[SmokeCheck], *, width: int = 100, colour: bool = False) -> str:
