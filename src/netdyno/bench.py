@@ -302,7 +302,7 @@ def walk(campaign: Campaign, record: Record) -> Record:
     for trial in record.trials:
         tried[trial.change.id] = trial.prediction.middle if trial.prediction else 0.0
     trust = predictions.trust(campaign.store.records())
-    while campaign.left(WALK) > 0:
+    while _left_to_walk(campaign, record) > 0:
         spent = Counter(trial.change.id for trial in record.trials)
         tried |= {name: math.inf for name, times in spent.items() if times >= CHANCES}
         record = _proposed(campaign, record, trust)
@@ -310,13 +310,18 @@ def walk(campaign: Campaign, record: Record) -> Record:
         if choice is None:
             break
         tried[choice.id] = max((each.predicted_low + each.predicted_high) / 2 for each in choice.proposals)
-        if campaign.left(WALK) < _price(campaign, record, choice):
+        if _left_to_walk(campaign, record) < _price(campaign, record, choice):
             continue
         campaign.says(f"trying {choice.id}")
         proposal = best_setting(campaign.lab, choice, against=record.recipe)
         record = _tried(campaign, record, proposal)
         campaign.store.save(record)
     return record
+
+
+def _left_to_walk(campaign: Campaign, record: Record) -> float:
+    """Seconds left for trials. The first may have all there is: on a busy machine, looking can eat the walk's part."""
+    return campaign.left(WALK if record.trials else 1.0)
 
 
 def _price(campaign: Campaign, record: Record, choice: Choice) -> float:

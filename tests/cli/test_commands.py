@@ -366,6 +366,20 @@ def test_the_record_knows_the_command_without_the_path_of_the_program(store, tol
     assert asked["command"] == "netdyno tune 'my work.py:Digits'"
 
 
+@pytest.mark.parametrize(
+    ("flags", "price"),
+    [
+        ((), 0.05),
+        (("--memory-budget", "1GiB"), 0.5),
+        (("--time-price", "60%"), 0.6),
+        (("--time-price", "10%", "--memory-budget", "1GiB"), 0.1),
+    ],
+)
+def test_memory_may_cost_what_the_user_says_and_more_by_default_where_it_must_fit(store, told, asked, flags, price):
+    told("tune", "work.py:Digits", "--goal", "memory", *flags)
+    assert asked["plan"].time_price == price
+
+
 def test_tune_without_flags_is_the_plan_without_arguments(store, told, asked):
     from netdyno.records.record import Plan
 
@@ -425,7 +439,14 @@ def test_tune_without_a_target_is_three_lines(store, told):
 
 
 @pytest.mark.parametrize(
-    "flag", [["--budget", "3 parsecs"], ["--least-gain", "120%"], ["--memory-budget", "much"], ["--skip", "pin-memry"]]
+    "flag",
+    [
+        ["--budget", "3 parsecs"],
+        ["--least-gain", "120%"],
+        ["--memory-budget", "much"],
+        ["--time-price", "all"],
+        ["--skip", "pin-memry"],
+    ],
 )
 def test_a_flag_that_makes_no_sense_is_three_lines(store, told, asked, flag):
     status, _, err = told("tune", "work.py:Digits", *flag)

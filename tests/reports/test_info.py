@@ -224,7 +224,7 @@ def test_how_it_was_measured_answers_the_sceptic():
 def test_under_a_memory_goal_the_rule_of_time_is_not_claimed():
     told = dict(info.measured(specimens.memory_goal()))
     assert "kept if" not in told
-    assert told["goal"] == "less memory, at most 500 MB"
+    assert told["goal"] == "less memory, at most 500 MB, for at most 5 % of a step"
 
 
 def test_settings_are_written_as_they_were_chosen():

@@ -49,9 +49,8 @@ def wish():
 
 
 class Scripted:
-    setup_s = 0.0
-
-    def __init__(self, recipe, second, clock, *, losses=(0.5,), fails=None):
+    def __init__(self, recipe, second, clock, *, losses=(0.5,), fails=None, setup_s=0.0):
+        self.setup_s = setup_s
         self.recipe, self.second, self.clock, self.losses, self.fails = recipe, second, clock, losses, fails
 
     def turn(self, steps):
@@ -141,6 +140,15 @@ def test_losses_that_differ_break_a_promise_of_same_bits():
     (parity,) = trial.parity
     assert parity.measure == "bits"
     assert not parity.holds
+
+
+@pytest.mark.parametrize(("goal", "guarded"), [("time", True), ("memory", False)])
+def test_what_buys_memory_with_time_need_not_pay_its_set_up_back(goal, guarded):
+    slower = Plan(goal=goal, time_price=0.5, least_gain=0.05 if goal == "memory" else -0.5)
+    trial = tried(treatment=0.012, setup_s=0.3, plan=slower)
+    names = [guard.name for guard in trial.guards]
+    assert "taken back" in names
+    assert ("break-even" in names) == guarded
 
 
 def test_a_trial_ends_when_its_seconds_are_spent():

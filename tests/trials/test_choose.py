@@ -1,10 +1,12 @@
 """What is tried next: the data layer first, then gain per effort; a second chance only for better prospects."""
 
-from netdyno.records.evidence import StepTimeline
+from netdyno.records.evidence import MemoryAccount, StepTimeline
 from netdyno.records.measured import Split
-from netdyno.records.record import Proposal
+from netdyno.records.record import Plan, Proposal
 from netdyno.records.trial import Change
-from netdyno.trials.choose import next_choice
+from netdyno.targets.workload import load
+from netdyno.trials.choose import best_setting, next_choice, proposals
+from netdyno.trials.lab import Lab
 
 
 def proposal(name, layer, *, high, effort=1.0, trust=1.0, refused=None):
@@ -65,3 +67,39 @@ def test_what_was_tried_gets_a_second_chance_only_when_its_prospects_have_grown(
 
 def test_a_refused_proposal_is_never_chosen():
     assert next_choice([proposal("x", "compute", high=0.9, refused="no")], tried={}, timeline=None) is None
+
+
+DEEP = "garage:deep_activations"
+
+
+def deep_proposals(**plan):
+    """What is proposed of gradient checkpointing where a forward pass takes half a step."""
+    lab = Lab(reference=DEEP, workload=load(DEEP), plan=Plan(only=("gradient-checkpointing",), **plan))
+    phases = {"forward": Split(running=0.5), "backward": Split(running=0.5)}
+    account = MemoryAccount(
+        parameters=1, buffers=0, gradients=1, optimizer_state=2, activations=80, workspace=0, batch=1, peak=90,
+        capacity=1000, available=900,
+    )  # fmt: skip
+    facts = {
+        StepTimeline: StepTimeline(steps=1, step=Split(running=1.0), phases=phases),
+        MemoryAccount: account,
+    }
+    found = proposals(lab, lab.workload.fresh(0), facts, recipe=(), trust={})
+    return lab, [each for each in found if each.change.id == "gradient-checkpointing"]
+
+
+def test_what_costs_more_time_than_may_be_lost_is_not_proposed_and_says_so():
+    _, (all_of_it, a_third) = deep_proposals(goal="memory", time_price=0.2)
+    assert "20% may be lost" in all_of_it.refused
+    assert a_third.refused is None
+
+
+def test_under_a_memory_goal_the_setting_that_saves_most_within_the_price_is_tried():
+    lab, proposed = deep_proposals(goal="memory", time_price=0.6)
+    choice = next_choice(proposed, tried={}, timeline=None)
+    assert best_setting(lab, choice, against=()).change.settings["share"] == 1.0
+
+
+def test_memory_is_not_bought_while_the_goal_is_time():
+    _, proposed = deep_proposals()
+    assert all("--goal memory" in each.refused for each in proposed)

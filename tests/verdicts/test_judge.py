@@ -224,7 +224,7 @@ def test_a_side_that_died_in_the_middle_of_a_pair_leaves_whole_pairs():
     assert seen_in(trial_of([*control, 1.0], treatment), least_gain=0.05, error=0.01).decision == "keep"
 
 
-def test_less_memory_at_equal_speed_is_a_win_under_a_memory_goal_only():
+def test_less_memory_within_its_price_is_a_win_under_a_memory_goal_only():
     memory = {
         "memory_control": Memory(activations=75_000_000, state=5_000_000),
         "memory_treatment": Memory(activations=23_000_000, state=5_000_000),
@@ -233,9 +233,18 @@ def test_less_memory_at_equal_speed_is_a_win_under_a_memory_goal_only():
     assert judged(trial).decision == "drop"
     verdict = judged(trial, goal="memory")
     assert verdict.decision == "keep"
-    assert verdict.reasons[0].startswith("saves 65 % of memory at equal speed")
-    assert judged(paired(-0.3, **memory), goal="memory").decision == "drop"
+    assert verdict.reasons[0].startswith("saves 65 % of memory: loses at most")
+    dear = judged(paired(-0.3, **memory), goal="memory")
+    assert dear.decision == "drop"
+    assert dear.reasons[0].startswith("saves 65 % of memory, but may lose")
     assert judged(paired(-0.3, **memory), goal="memory", time_price=0.5).decision == "keep"
+
+
+def test_memory_whose_price_lies_on_the_line_is_undecided():
+    memory = {"memory_control": Memory(state=10), "memory_treatment": Memory(state=5)}
+    on_the_line = judged(paired(-0.3, **memory), goal="memory", time_price=0.3)
+    assert on_the_line.decision == "undecided"
+    assert "30 % allowed" in on_the_line.reasons[0]
 
 
 def test_more_memory_is_no_win_under_a_memory_goal():

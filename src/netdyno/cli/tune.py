@@ -23,6 +23,8 @@ from netdyno.records.record import Plan, Record
 from netdyno.store import Store
 
 DEFAULT = Plan()
+# Who says how much memory there is needs it to fit first, and to be fast second.
+PRICE_UNDER_A_BUDGET = 0.50
 
 
 def tune(
@@ -37,7 +39,15 @@ def tune(
     least_gain: Annotated[
         str, Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
     ] = "5%",
-    goal: Annotated[Goal, Option(help="Win time, or win memory at equal speed.")] = Goal.TIME,
+    goal: Annotated[Goal, Option(help="Win time, or win memory for a little time.")] = Goal.TIME,
+    time_price: Annotated[
+        str | None,
+        Option(
+            metavar="SHARE",
+            help="What of a step may be lost for less memory, under `--goal memory`.",
+            default="5%, or 50% with --memory-budget",
+        ),
+    ] = None,
     memory_budget: Annotated[str | None, Option(metavar="SIZE", help="What the tuned program may use: 2GiB.")] = None,
     only: Annotated[
         list[str] | None, Option(metavar="CHANGE", help="Try these changes and no others; repeat or use commas.")
@@ -76,6 +86,7 @@ def tune(
         least_gain=options.share(least_gain),
         goal=goal.value,
         memory_budget=options.size(memory_budget) if memory_budget else None,
+        time_price=_price(time_price, under_a_budget=memory_budget is not None),
         only=_changes(only),
         skip=_changes(skip),
         allow=_classes(allow),
@@ -117,6 +128,12 @@ def _target(reference: str | None, earlier: Record | None) -> str:
             hint=f"`netdyno tune --resume {earlier.id}` is enough",
         )
     return earlier.target.source
+
+
+def _price(given: str | None, *, under_a_budget: bool) -> float:
+    if given is not None:
+        return options.share(given)
+    return PRICE_UNDER_A_BUDGET if under_a_budget else DEFAULT.time_price
 
 
 def _changes(given: list[str] | None) -> tuple[str, ...]:

@@ -782,7 +782,8 @@ def _instrument(record: Record) -> Iterable[Fact]:
 def _policy(record: Record) -> Iterable[Fact]:
     plan = record.plan
     if plan.goal == "memory":
-        yield Fact("goal", f"less memory{f', at most {size(plan.memory_budget)}' if plan.memory_budget else ''}")
+        most = f", at most {size(plan.memory_budget)}" if plan.memory_budget else ""
+        yield Fact("goal", f"less memory{most}, for at most {setting(plan.time_price)} of a step")
     else:
         yield Fact(
             "kept if", f"all of the saved share's interval lies above {setting(plan.least_gain)}, and no guard fails"

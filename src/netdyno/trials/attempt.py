@@ -291,8 +291,9 @@ def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
         quality_parity, quality_guards = _quality(lab, trial)
         parity = (*parity, *quality_parity)
         found += quality_guards
-    if trial.setup_s > 0:
-        saved = _middle(trial.control.samples) - _middle(trial.treatment.samples)
+    saved = _middle(trial.control.samples) - _middle(trial.treatment.samples)
+    # What buys memory with time never pays its set-up back in time, and need not.
+    if trial.setup_s > 0 and (saved > 0 or plan.goal != "memory"):
         found.append(guards.break_even(trial.setup_s, saved, lab.workload.updates))
     if plan.memory_budget is not None and trial.memory_control and trial.memory_treatment:
         found.append(guards.memory(trial.memory_control, trial.memory_treatment, plan.memory_budget))

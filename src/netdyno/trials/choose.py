@@ -51,6 +51,18 @@ def _of_kind(lab: Lab, name: str, subject: Subject, facts: Facts, trust: float) 
             found.append(_proposal(setting, trust, refused=unfit))
         elif prediction is None:
             found.append(_proposal(setting, trust, refused="the evidence rules out a gain"))
+        elif example.memory_only and prediction.high < -lab.plan.time_price:
+            found.append(
+                _proposal(
+                    setting,
+                    trust,
+                    low=prediction.low,
+                    high=prediction.high,
+                    why=prediction.why,
+                    refused=f"it would cost at least {-prediction.high:.0%} of a step; {lab.plan.time_price:.0%} may be "
+                    "lost for less memory (`--time-price`)",
+                )
+            )
         elif prediction.high < lab.plan.least_gain and not example.memory_only:
             found.append(
                 _proposal(
@@ -154,7 +166,8 @@ def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Pr
     The race only chooses: what the winner is worth is measured afterwards, on fresh pairs. A setting
     that cannot be run leaves too; when none can, the first is returned and its trial will say why.
     """
-    if len(choice.proposals) == 1:
+    if len(choice.proposals) == 1 or _example(choice.id).memory_only:
+        # Settings that buy memory come with the most of it first, and the quickest of them is the one that buys least.
         return choice.proposals[0]
     changes = [proposal.change for proposal in choice.proposals]
     form = lab.form(*((*against, change) for change in changes))

@@ -79,8 +79,8 @@ def judge(
 
     `error` is this trial's part of the campaign's (`sequential.campaign_error`). Each look of the trial spends what
     it spent when it was taken. `bottleneck` is the sentence that quantified what the change acts on; `undone` says
-    whether taking it back was checked. Under the goal "memory", less memory at equal speed is kept too, where equal
-    means that at most `time_price` of a step (the least gain, unless set) is lost for it.
+    whether taking it back was checked. Under the goal "memory", less memory is kept too, where surely at most
+    `time_price` of a step (the least gain, unless set) is lost for it.
     """
     if trial.failed is not None:
         ticks = Ticks(quantified=bottleneck, undoable=_undoable(undone), attributable=None)
@@ -91,9 +91,9 @@ def judge(
     if goal == "memory" and decision != "keep":
         price = least_gain if time_price is None else time_price
         equal = seen_in(trial, least_gain=-price, error=error)
-        saves = _on_memory(trial, equal, price=price, least=least_gain)
-        if equal is not None and saves is not None:
-            decision, gain, reasons = "keep", equal.gain, saves
+        saved = memory_saved(trial.memory_control, trial.memory_treatment)
+        if equal is not None and saved is not None and saved > least_gain:
+            decision, gain, reasons = equal.decision, equal.gain, (_on_memory(saved, equal, price=price),)
     attributable = reasons[0] if decision == "keep" else None
     ticks = Ticks(quantified=bottleneck, undoable=_undoable(undone), attributable=attributable)
     decision, reasons = _gated(decision, reasons, trial=trial, ticks=ticks, undone=undone)
@@ -200,14 +200,16 @@ def _uneven(seen: Look) -> tuple[str, ...]:
     return (f"steps are uneven: over all of them it saves {words.percent(seen.total)}",)
 
 
-def _on_memory(trial: Trial, equal: Look | None, *, price: float, least: float) -> tuple[str, ...] | None:
-    """Why less memory at equal speed is a win, or None."""
-    share = memory_saved(trial.memory_control, trial.memory_treatment)
-    if equal is None or equal.decision != "keep" or share is None or share <= least:
-        return None
+def _on_memory(saved: float, equal: Look, *, price: float) -> str:
+    """What less memory costs in time, against what it may."""
+    saves = f"saves {words.percent(saved)} of memory"
+    allowed = f"{words.percent(price, decimals=_decimals(price))} allowed"
+    if equal.gain.low <= _nothing().low:
+        return f"{saves}, but what it loses of a step is not known; {allowed}"
     lost = words.percent(max(0.0, -equal.gain.low), decimals=1)
-    saves = f"saves {words.percent(share)} of memory at equal speed"
-    return (f"{saves}: loses at most {lost} of a step, {words.percent(price, decimals=1)} allowed",)
+    if equal.decision == "keep":
+        return f"{saves}: loses at most {lost} of a step, {allowed}"
+    return f"{saves}, but may lose {lost} of a step, {allowed}"
 
 
 def _gated(
