@@ -3,7 +3,9 @@
 import copy
 import itertools
 import multiprocessing
+import os
 import random
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -167,3 +169,18 @@ def test_a_checksum_tells_large_arrays_apart_and_does_not_see_addresses():
     other[2500] = 1
     assert checksum([large]) != checksum([other])
     assert checksum([object()]) == checksum([object()])
+
+
+def test_more_workers_than_cores_are_no_reason_to_warn():
+    crowded = Feed(dataset=numbers(3), batch_size=1, workers=len(os.sched_getaffinity(0)) + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(taken(crowded, 5)) == 5  # into the second epoch, which starts its workers anew
+
+
+def test_what_else_the_loader_warns_of_is_still_said():
+    slow = Feed(dataset=numbers(3), batch_size=1, workers=1, extra={"in_order": True, "timeout": 5}, pin_memory=True)
+    if torch.accelerator.is_available():
+        pytest.skip("pinning is right here")
+    with pytest.warns(UserWarning, match="pin_memory"):
+        taken(slow, 1)

@@ -135,7 +135,7 @@ class Feed:
                 "prefetch_factor": self.prefetch_factor,
                 "multiprocessing_context": self.start_method,
             }
-        return DataLoader(
+        return _Loader(
             dataset,
             batch_size=self.batch_size,
             drop_last=self.drop_last,
@@ -165,6 +165,16 @@ class Feed:
         return replace(
             self, shuffle=False, drop_last=False, augment=None, batch_augment=None, direct=None, sampler=None
         )
+
+
+class _Loader(DataLoader[Any]):
+    """PyTorch's loader, but for its warning about more workers than cores, at the start and at every epoch.
+
+    Whether they pay is what a trial is there to find out.
+    """
+
+    def check_worker_number_rationality(self) -> None:
+        pass
 
 
 class _Direct:
