@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from netdyno.measure import host
+from netdyno.measure.profiling import profiler
 from netdyno.measure.step import forward_loss, train_on, turning
 from netdyno.records.evidence import MemoryAccount
 from netdyno.targets.subject import Batch, Subject, tensors
@@ -129,7 +130,7 @@ def allocating(device: torch.device) -> Iterator[list[Allocation]]:
     """The events of the allocator of `device` inside the block, in order, once the block has ended."""
     events: list[Allocation] = []
     kind = str(device.type)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    with profiler(profile_memory=True) as profile:
         yield events
     assert profile.profiler is not None
     assert profile.profiler.kineto_results is not None

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
-
+from netdyno.measure.profiling import profiler
 from netdyno.measure.step import one_batch, train_on, turning
 from netdyno.measure.stopwatch import Clock, between, thread_clock
 from netdyno.probes._base import probe
@@ -105,7 +104,7 @@ def _by_thread(spans: Iterable[Span]) -> dict[int, list[Span]]:
 
 
 def _profiled(subject: Subject, batch: Any) -> list[Span]:
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with profiler() as profile:
         train_on(subject, batch)
     assert profile.profiler is not None
     assert profile.profiler.kineto_results is not None
