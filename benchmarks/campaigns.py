@@ -143,7 +143,7 @@ def main() -> None:
     options = parser.parse_args()
     specimens.register(specimens.Placebo, specimens.RemoveDelay)
     console = Console()
-    lines = ["# False wins and found gains", "", "Made by `make bench-campaigns`.", ""]
+    lines = ["# False wins and found gains", "", f"Made by `make bench-campaigns`, {specimens.here()}.", ""]
     table = Table("what", "repeats", "kept", "asked", "seconds a trial (median, most)")
 
     def row(*cells: str) -> None:

@@ -15,6 +15,8 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import specimens
+
 from netdyno import bench
 from netdyno.records.record import Plan, Record
 from netdyno.records.trial import Change
@@ -81,7 +83,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=60)
     options = parser.parse_args()
     lines = [
-        "# Greedy against the grid", "", "Made by `make bench-greedy`.", "",
+        "# Greedy against the grid", "", f"Made by `make bench-greedy`, {specimens.here()}.", "",
         "| workload | kept recipe | best of the grid | kept reaches, of the best (95 %) | trials / grid |",
         "| --- | --- | --- | --- | --- |",
     ]  # fmt: skip

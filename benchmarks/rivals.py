@@ -227,6 +227,44 @@ for name in list(sides)[1:]:
 print(json.dumps({"plain_ms": statistics.median(times["plain"]) * 1e3, "ratios": ratios}))
 """
 
+# What more workers are worth, over whole epochs, so that starting the workers is in it. Time is a watch's: the
+# program sleeps, and what it waits for is what is asked.
+EPOCHS_OF_WORKERS = """
+import json
+import statistics
+import time
+
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+import parts
+
+
+def epoch(workers):
+    torch.manual_seed(0)
+    model = parts.mlp()
+    optimizer = parts.adamw(model.parameters())
+    began, steps = time.perf_counter(), 0
+    for inputs, targets in DataLoader(parts.Waiting(), batch_size=16, shuffle=True, num_workers=workers):
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+        steps += 1
+    return (time.perf_counter() - began) / steps
+
+
+times = {workers: [] for workers in (0, 2, 4, 8)}
+for turn in range(9):
+    for workers, row in times.items():
+        row.append(epoch(workers))
+ratios = {}
+for workers in (2, 4, 8):
+    pairs = [plain / other for plain, other in zip(times[0], times[workers])]
+    ratios[f"{workers} workers"] = statistics.median(pairs)
+print(json.dumps({"plain_ms": statistics.median(times[0]) * 1e3, "ratios": ratios}))
+"""
+
 LIGHTNING = """
 import json
 import sys
@@ -414,6 +452,7 @@ def write_programs(folder: Path) -> None:
         "cnn.py": PLAIN.format(model="cnn", data="image_set", batch=32, epochs=20),
         "autotuned.py": AUTOTUNED.replace("BUDGET", str(BUDGET_S)),
         "weighed.py": WEIGHED,
+        "epochs.py": EPOCHS_OF_WORKERS,
         "lightly.py": LIGHTNING,
     }.items():
         (folder / name).write_text(text.lstrip())
@@ -507,6 +546,13 @@ def weighed(said: str) -> Reading:
     return Reading(f"time on a core, in turns: plain {found['plain_ms']:.0f} ms a step", ratios)
 
 
+def counted(said: str) -> Reading:
+    """Our own count of what workers are worth over whole epochs."""
+    found = json.loads(said.splitlines()[-1])
+    ratios = "; ".join(f"{name} {ratio:.2f}×" for name, ratio in found["ratios"].items())
+    return Reading(f"wall time of whole epochs, in turns: plain {found['plain_ms']:.0f} ms a step", ratios)
+
+
 def tools(home: Path) -> list[Tool]:
     """Every command of the session, in order."""
     at = lambda name: str(home / "bin" / name)
@@ -523,6 +569,7 @@ def tools(home: Path) -> list[Tool]:
         Tool("sleeping", "netdyno tune, loader-workers only", [*tune, "--only", "loader-workers", "work.py:SLEEPING"], tuned),
         Tool("sleeping", "train-doctor fix", [*fix, "sleeping.py"], fixed),
         Tool("sleeping", "netdyno tune, three changes", [*tune, "--only", three, "work.py:SLEEPING"], tuned),
+        Tool("sleeping", "our stopwatch, whole epochs", [python, "epochs.py"], counted),
         Tool("cnn", "pytorch-autotune", [python, "autotuned.py"], autotuned),
         Tool("cnn", "pytorch-autotune, device=cpu", [python, "autotuned.py", "cpu"], autotuned),
         Tool("cnn", "our weighing of its winner", [python, "weighed.py"], weighed),

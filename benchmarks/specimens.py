@@ -1,6 +1,7 @@
 """Changes of known size, for benches that must know the truth: a placebo, and a delay that can be taken away."""
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class RemoveDelay(_Specimen):
             yield subject
         finally:
             subject.model.delay_s = kept
+
+
+def here() -> str:
+    """With how many threads and cores a bench runs, for the line under its title."""
+    return f"{torch.get_num_threads()} operator thread(s) on {len(os.sched_getaffinity(0))} core(s)"
 
 
 def register(*kinds: type) -> None:

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+import specimens
 
 from netdyno import bench
 from netdyno.records.record import Plan, Record
@@ -58,7 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = [
         "# Truth: claims re-timed as whole processes", "",
-        f"Made by `make bench-truth`: {options.pairs} pairs of fresh processes of {options.seconds:.0f} s each, order random.", "",
+        f"Made by `make bench-truth`, {specimens.here()}: {options.pairs} pairs of fresh processes of {options.seconds:.0f} s each, order random.", "",
         "| workload | kept | claimed (95 %) | re-timed, median (95 %) | inside the claim |", "| --- | --- | --- | --- | --- |",
     ]  # fmt: skip
     for reference in options.workloads:
