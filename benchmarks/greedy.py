@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import specimens
-
 from netdyno import bench
 from netdyno.records.record import Plan, Record
 from netdyno.records.trial import Change

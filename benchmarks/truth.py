@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import specimens
 
+import specimens
 from netdyno import bench
 from netdyno.records.record import Plan, Record
 from netdyno.stats.paired import hodges_lehmann

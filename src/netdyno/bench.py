@@ -39,7 +39,7 @@ from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
 from netdyno.trials.attempt import noise_of, try_change, undone
-from netdyno.trials.choose import Choice, best_setting, next_choice, proposals
+from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as
 from netdyno.trials.lab import Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
@@ -300,7 +300,7 @@ def walk(campaign: Campaign, record: Record) -> Record:
     """Propose, try, judge, keep; after each change that is kept, look again where the time goes."""
     tried: dict[str, float] = {}
     for trial in record.trials:
-        tried[trial.change.id] = trial.prediction.middle if trial.prediction else 0.0
+        tried[remembered_as(trial.change)] = trial.prediction.middle if trial.prediction else 0.0
     trust = predictions.trust(campaign.store.records())
     while _left_to_walk(campaign, record) > 0:
         spent = Counter(trial.change.id for trial in record.trials)
@@ -309,7 +309,9 @@ def walk(campaign: Campaign, record: Record) -> Record:
         choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
         if choice is None:
             break
-        tried[choice.id] = max((each.predicted_low + each.predicted_high) / 2 for each in choice.proposals)
+        tried[remembered_as(choice.proposals[0].change)] = max(
+            (each.predicted_low + each.predicted_high) / 2 for each in choice.proposals
+        )
         if _left_to_walk(campaign, record) < _price(campaign, record, choice):
             continue
         campaign.says(f"trying {choice.id}")

@@ -5,7 +5,7 @@ from netdyno.records.measured import Split
 from netdyno.records.record import Plan, Proposal
 from netdyno.records.trial import Change
 from netdyno.targets.workload import load
-from netdyno.trials.choose import best_setting, next_choice, proposals
+from netdyno.trials.choose import best_setting, next_choice, proposals, remembered_as
 from netdyno.trials.lab import Lab
 
 
@@ -98,6 +98,15 @@ def test_under_a_memory_goal_the_setting_that_saves_most_within_the_price_is_tri
     lab, proposed = deep_proposals(goal="memory", time_price=0.6)
     choice = next_choice(proposed, tried={}, timeline=None)
     assert best_setting(lab, choice, against=()).change.settings["share"] == 1.0
+
+
+def test_what_was_too_dear_whole_is_tried_in_part_and_then_no_more():
+    _, proposed = deep_proposals(goal="memory", time_price=0.6)
+    tried, order = {}, []
+    while choice := next_choice(proposed, tried=tried, timeline=None):
+        order.append(choice.proposals[0].change.settings["share"])
+        tried[remembered_as(choice.proposals[0].change)] = choice.proposals[0].predicted_high
+    assert order == [1.0, 0.33]
 
 
 def test_memory_is_not_bought_while_the_goal_is_time():

@@ -131,8 +131,8 @@ def next_choice(
 ) -> Choice | None:
     """The data layer first while it is the bottleneck; else, and within it, the largest gain per effort.
 
-    `tried` holds the prediction under which an intervention was tried before: it gets another trial only when
-    its prospects have improved by half since, as they do when a bottleneck moves.
+    `tried` holds, by `remembered_as`, the prediction under which an intervention was tried before: it gets another
+    trial only when its prospects have improved by half since, as they do when a bottleneck moves.
     """
     kinds: dict[str, list[Proposal]] = {}
     for proposal in proposed:
@@ -148,8 +148,14 @@ def next_choice(
 
 
 def _due(proposal: Proposal, tried: Mapping[str, float]) -> bool:
-    before = tried.get(proposal.change.id)
+    before = tried.get(remembered_as(proposal.change))
     return before is None or (before >= 0 and _prospect(proposal) > 1.5 * before)
+
+
+def remembered_as(change: Change) -> str:
+    """Settings of one kind stand for each other, but where they buy memory: what is too dear may be had in part."""
+    kind = catalogue().get(change.id)
+    return change.label if kind is not None and kind.memory_only else change.id
 
 
 def _prospect(proposal: Proposal) -> float:
