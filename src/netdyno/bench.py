@@ -47,7 +47,7 @@ from netdyno.verdicts import compare, guards, predictions, words
 from netdyno.verdicts.judge import judge, seen_in
 
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
-BASELINE, NOISE, GATHER, WALK, PRUNE = 0.10, 0.03, 0.10, 0.60, 0.68
+BASELINE, NOISE, GATHER, WALK, PRUNE, FIRST_TRIAL = 0.10, 0.03, 0.10, 0.60, 0.68, 0.80
 CHANCES = 2  # trials of one intervention in a campaign: another when its prospects have grown
 FIRST_GUESS_S: dict[Form, float] = {"in-process": 3.0, "processes": 18.0}
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
@@ -322,8 +322,8 @@ def walk(campaign: Campaign, record: Record) -> Record:
 
 
 def _left_to_walk(campaign: Campaign, record: Record) -> float:
-    """Seconds left for trials. The first may have all there is: on a busy machine, looking can eat the walk's part."""
-    return campaign.left(WALK if record.trials else 1.0)
+    """Seconds left for trials. The first may come later: on a busy machine, looking can eat the walk's part."""
+    return campaign.left(WALK if record.trials else FIRST_TRIAL)
 
 
 def _price(campaign: Campaign, record: Record, choice: Choice) -> float:
@@ -440,18 +440,23 @@ def _quantified(record: Record, proposal: Proposal) -> str | None:
 
 def _look_again(campaign: Campaign, record: Record) -> None:
     """Where the time goes under the recipe so far: the next prediction starts from there."""
-    lab = campaign.lab
+    evidence = _evidence_under(campaign, record, only=PROBED_AGAIN)
+    campaign.facts = {**campaign.facts, **facts_from(evidence)}
+    _listen_to_noise(campaign.lab, record.recipe)
+
+
+def _evidence_under(campaign: Campaign, record: Record, *, only: tuple[str, ...]) -> tuple[AnyEvidence, ...]:
+    """What some probes say of the target under the recipe."""
     evidence, _ = probes.gather(
-        lab.workload,
+        campaign.lab.workload,
         seed=record.plan.seed,
         ceilings=record.ceilings,
         budget_s=GATHER * record.plan.budget_s / 3,
         listener=campaign.listener,
-        only=PROBED_AGAIN,
+        only=only,
         applied=partial(applied, record.recipe),
     )
-    campaign.facts = {**campaign.facts, **facts_from(evidence)}
-    _listen_to_noise(lab, record.recipe)
+    return evidence
 
 
 def attribute(campaign: Campaign, record: Record) -> Record:
@@ -474,8 +479,7 @@ def attribute(campaign: Campaign, record: Record) -> Record:
         trials={trial.change.label: number for number, trial in enumerate(record.trials)},
     )
     split = replace(split, steps_per_epoch=campaign.lab.per_epoch, cost_s=campaign.clock() - began)
-    after = tuple(campaign.facts[kind] for kind in (StepTimeline,) if kind in campaign.facts)
-    return replace(record, attribution=split, after=after)
+    return replace(record, attribution=split, after=_evidence_under(campaign, record, only=("step-timeline",)))
 
 
 def close(_: Campaign, record: Record) -> Record:

@@ -86,7 +86,7 @@ def headline(record: Record) -> HeadlineInfo:
             state, f"{_memory_claim(record)}{says}", total.speedup, total.baseline_s, total.final_s, notes
         )
     if record.recipe:
-        says = f"{_counted(len(record.recipe), 'change')} kept; what they save together was not measured"
+        says = f"{_memory_claim(record)}{_counted(len(record.recipe), 'change')} kept; what they save together was not measured"
         return HeadlineInfo("kept", says, None, None, None, notes)
     if record.trials:
         return HeadlineInfo("none", _no_win(record), None, None, None, notes)
