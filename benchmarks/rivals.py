@@ -307,7 +307,7 @@ if sys.argv[1] == "profile":
     print(json.dumps({"waiting": waiting / sums["run_training_epoch"]}))
 else:
     trainer = lightning.Trainer(max_epochs=1, **quiet)
-    size = Tuner(trainer).scale_batch_size(Module(parts.cnn(), parts.image_set(), 32), max_trials=4)
+    size = Tuner(trainer).scale_batch_size(Module(parts.cnn(), parts.image_set(), 32), init_val=32, max_trials=4)
     print(json.dumps({"batch_size": size}))
 """
 
@@ -592,24 +592,35 @@ def row(tool: Tool, missing: dict[str, str], folder: Path) -> Row:
     return Row(tool.program, tool.name, answer.wall_s, answer.cpu_s, reading)
 
 
-def session(home: Path, missing: dict[str, str], keep: Path) -> None:
-    """All tools one after another; the rows are kept after each."""
+def session(home: Path, missing: dict[str, str], keep: Path, only: str = "") -> None:
+    """All tools one after another; the rows are kept after each. With `only`, those rows of an earlier session anew."""
     adopt_orphans()
-    rows: list[Row] = []
-    head = {"versions": versions(home), "load": os.getloadavg()[0]}
+    kept: dict[str, Any] = json.loads(keep.read_text()) if only else {"about": circumstances(home), "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         write_programs(Path(folder))
         for tool in tools(home):
-            rows.append(row(tool, missing, Path(folder)))
-            print(*rows[-1], sep="  ", flush=True)
-            about = {
-                **head,
-                "cores": len(os.sched_getaffinity(0)),
-                "threads": os.environ.get("OMP_NUM_THREADS", "not set"),
-                "load_end": os.getloadavg()[0],
-                "python": platform.python_version(),
-            }
-            keep.write_text(json.dumps({"about": about, "rows": rows}))
+            if only not in f"{tool.program}: {tool.name}":
+                continue
+            done = row(tool, missing, Path(folder))
+            print(*done, sep="  ", flush=True)
+            rows = {tuple(old[:2]): old for old in kept["rows"]} | {done[:2]: done}
+            kept["rows"] = [rows[tool[:2]] for tool in tools(home) if tool[:2] in rows]
+            if only:
+                kept["about"].setdefault("apart", []).append(f"{tool.name} ({tool.program})")
+            else:
+                kept["about"]["load_end"] = os.getloadavg()[0]
+            keep.write_text(json.dumps(kept))
+
+
+def circumstances(home: Path) -> dict[str, Any]:
+    """Where and with what a session runs."""
+    return {
+        "versions": versions(home),
+        "load": os.getloadavg()[0],
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": os.environ.get("OMP_NUM_THREADS", "not set"),
+        "python": platform.python_version(),
+    }
 
 
 def shown(speedup: list[float]) -> tuple[str, str]:
@@ -639,6 +650,7 @@ def render(kept: dict[str, Any], words: str) -> str:
     """The page."""
     about = kept["about"]
     named = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    apart = f" Run apart from that session: {', '.join(about['apart'])}." if "apart" in about else ""
     return "\n".join(
         [
             "# Beside the rivals",
@@ -647,7 +659,7 @@ def render(kept: dict[str, Any], words: str) -> str:
                 f"`python benchmarks/rivals.py`, one session: {about['cores']} core of a shared machine without a GPU, "
                 f"OMP_NUM_THREADS {about['threads']}, load average {about['load']:.1f} at the start and {about['load_end']:.1f} "
                 f"at the end, Python {about['python']}; {named}. Every tool has its own defaults; those that take a budget "
-                f"get {BUDGET_S} s. CPU time is that of all processes of a tool, start-up and imports included."
+                f"get {BUDGET_S} s. CPU time is that of all processes of a tool, start-up and imports included.{apart}"
             ),
             "",
             "## A loader that sleeps",
@@ -682,6 +694,9 @@ def main() -> None:
     """Install, run, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--venv", type=Path, default=Path(tempfile.gettempdir()) / "netdyno-rivals")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run the rows with this text in them again: `cnn: netdyno`"
+    )
     parser.add_argument("--render", action="store_true", help="write the table again, run nothing")
     options = parser.parse_args()
     home = options.venv.resolve()
@@ -689,7 +704,7 @@ def main() -> None:
         parser.error("the virtual environment belongs outside the repository")
     keep = home / "rows.json"
     if not options.render:
-        session(home, install(home), keep)
+        session(home, install(home), keep, options.only)
     RESULT.write_text(render(json.loads(keep.read_text()), remarks()))
     print(RESULT.read_text())
 
