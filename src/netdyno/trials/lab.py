@@ -1,5 +1,6 @@
 """What every trial of a campaign shares: the target, the plan, and what was learned about noise and quality."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 
 from netdyno.arms import open_arm, steps_per_turn
 from netdyno.arms.base import Arm
+from netdyno.arms.in_process import FIRST_STEPS
 from netdyno.interventions._base import environment_of, form_of
 from netdyno.progress import Listener, silent
 from netdyno.records.measured import Measurement
@@ -18,8 +20,9 @@ from netdyno.verdicts.attribute import Key, key_of
 
 # Short enough that drift within a pair stays small, long enough that switching arms costs little beside it.
 TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
-# An epoch's start (workers, first batches) belongs to a step's price, so where an epoch is short a turn is one.
-SHORT_EPOCH_S = 0.8
+# Loader workers start anew with every epoch, fill their queue, and drain it at its end. A turn of some steps may eat
+# what was prefetched before it and leave the start out: where there are workers, a turn is whole epochs, up to this long.
+LONGEST_EPOCH_S = 3.0
 WARM_TURNS = 2
 
 
@@ -92,24 +95,31 @@ class Lab:
         The first step of an arm may compile, allocate and start workers: it is taken apart from the rest.
         """
         samples: list[list[float]] = [[arm.turn(1).per_step] for arm in arms]
-        steps = 2
+        last = steps = 2
         for _ in range(WARM_TURNS):
             slowest = 1e-6
             for arm, taken in zip(arms, samples, strict=True):
                 seconds = arm.turn(steps).per_step
                 taken.append(seconds)
                 slowest = max(slowest, seconds)
-            steps = self.steps_of_a_turn(slowest, form, workers=max(workers_of(arm.recipe) for arm in arms))
+            last, steps = steps, self.steps_of_a_turn(slowest, form, workers=self._workers(arms))
+        if self.per_epoch is not None and steps % self.per_epoch == 0:
+            # On to the end of an epoch, so that a turn is a whole one from its first batch to its last.
+            ahead = -(FIRST_STEPS + 1 + 2 + (WARM_TURNS - 1) * last) % self.per_epoch
+            for arm, taken in zip(arms, samples, strict=True):
+                taken.extend([arm.turn(ahead).per_step] if ahead else [])
         return steps, samples
 
     def steps_of_a_turn(self, step_s: float, form: Form, *, workers: int = 0) -> int:
         """How many steps make a turn, for arms whose slowest takes `step_s` seconds a step."""
-        steps = steps_per_turn(step_s, TURN_S[form], workers=max(workers, self.workload.loader.get("num_workers", 0)))
-        if form == "processes":
-            per_epoch = self.per_epoch
-            if per_epoch is not None and per_epoch * step_s <= SHORT_EPOCH_S:
-                return per_epoch * max(1, round(TURN_S[form] / (per_epoch * step_s)))
-        return steps
+        epoch_s = (self.per_epoch or math.inf) * step_s
+        if workers and self.per_epoch is not None and epoch_s <= LONGEST_EPOCH_S:
+            return self.per_epoch * max(1, round(TURN_S[form] / epoch_s))
+        return steps_per_turn(step_s, TURN_S[form], workers=workers)
+
+    def _workers(self, arms: list[Arm]) -> int:
+        declared = int(self.workload.loader.get("num_workers") or 0)
+        return max(declared, *(workers_of(arm.recipe) for arm in arms))
 
     @property
     def per_epoch(self) -> int | None:
