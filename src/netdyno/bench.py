@@ -33,14 +33,14 @@ from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
 from netdyno.records.record import Failure, Plan, Proposal, Record, SmokeCheck, Target
-from netdyno.records.trial import Change, Form, Prediction, Trial, Verdict
+from netdyno.records.trial import Change, Prediction, Trial, Verdict
 from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
 from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as
-from netdyno.trials.lab import Lab, wall_of
+from netdyno.trials.lab import TRIAL_S, Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
 from netdyno.verdicts import compare, guards, predictions, words
@@ -49,7 +49,7 @@ from netdyno.verdicts.judge import judge, seen_in
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
 BASELINE, NOISE, GATHER, WALK, PRUNE, FIRST_TRIAL = 0.10, 0.03, 0.10, 0.60, 0.68, 0.80
 CHANCES = 2  # trials of one intervention in a campaign: another when its prospects have grown
-FIRST_GUESS_S: dict[Form, float] = {"in-process": 3.0, "processes": 18.0}
+ONE_TRIAL = 0.25  # of the budget, at most
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
 
 
@@ -329,11 +329,15 @@ def _left_to_walk(campaign: Campaign, record: Record) -> float:
 def _price(campaign: Campaign, record: Record, choice: Choice) -> float:
     """Seconds that a trial of this kind takes: what the dearest of its form took so far, or a first guess."""
     lab = campaign.lab
-    recipes = [(*record.recipe, proposal.change) for proposal in choice.proposals]
-    form = lab.form(*recipes)
+    form = lab.form(*((*record.recipe, proposal.change) for proposal in choice.proposals))
     known = [trial.cost_s for trial in record.trials if trial.form == form]
-    guess = FIRST_GUESS_S[form] * (2 if lab.fresh(*recipes) else 1)
-    return min(max([*known, guess]), record.plan.trial_s)
+    guess = max(proposal.seconds for proposal in choice.proposals)
+    return min(max([*known, guess]), _trial_s(record.plan))
+
+
+def _trial_s(plan: Plan) -> float:
+    """The most that one trial may take: no single question may eat a whole budget."""
+    return min(plan.trial_s, ONE_TRIAL * plan.budget_s)
 
 
 def prune(campaign: Campaign, record: Record) -> Record:
@@ -345,7 +349,7 @@ def prune(campaign: Campaign, record: Record) -> Record:
     for change in record.recipe[:-1]:
         lab = campaign.lab
         rest = tuple(each for each in record.recipe if each != change)
-        if campaign.left(PRUNE) < (0 if lab.form(rest, record.recipe) == "in-process" else FIRST_GUESS_S["processes"]):
+        if campaign.left(PRUNE) < (0 if lab.form(rest, record.recipe) == "in-process" else TRIAL_S["processes"]):
             continue
         campaign.says(f"does {change.id} still earn its place?")
         trial = try_change(
@@ -405,7 +409,7 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
         against=record.recipe,
         error=error,
         prediction=Prediction(low=proposal.predicted_low, high=proposal.predicted_high, why=proposal.why),
-        budget_s=min(plan.trial_s, max(campaign.left(WALK), plan.trial_s / 3)),
+        budget_s=min(_trial_s(plan), max(campaign.left(WALK), _trial_s(plan) / 3)),
     )
     verdict = judge(
         trial,

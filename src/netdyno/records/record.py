@@ -80,7 +80,7 @@ class Baseline(Noun, frozen=True, kw_only=True):
 
 
 class Proposal(Noun, frozen=True, kw_only=True):
-    """A change in the queue of the walk, or why it is not."""
+    """A change in the queue of the walk, or why it is not. `seconds` is what a trial of it is expected to take."""
 
     change: Change
     layers: tuple[str, ...]
@@ -90,6 +90,7 @@ class Proposal(Noun, frozen=True, kw_only=True):
     why: str
     effort: float
     trust: float = 1.0
+    seconds: float = 0.0
     refused: str | None = None
 
 

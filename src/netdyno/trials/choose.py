@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
 from netdyno.interventions._base import Facts, Intervention, catalogue, items_factor_of, written
@@ -22,6 +24,8 @@ STILL_THE_BOTTLENECK = 0.10
 # A setting this much slower than the best of its race is out of it.
 BEHIND = 1.10
 MOST_SETTINGS = 4
+# A trial that takes this long counts as twice the effort of one that takes no time.
+MANY_SECONDS = 10.0
 
 
 def proposals(
@@ -30,7 +34,7 @@ def proposals(
     """Every intervention of the catalogue: what it should save here and now, or why it is not proposed."""
     taken = {change.id for change in recipe}
     return tuple(
-        proposal
+        replace(proposal, seconds=lab.expected_s((*recipe, proposal.change)))
         for name in sorted(catalogue())
         if name not in taken
         for proposal in _of_kind(lab, name, subject, facts, trust.get(name, 1.0))
@@ -163,7 +167,8 @@ def _prospect(proposal: Proposal) -> float:
 
 
 def _worth(proposal: Proposal) -> float:
-    return _prospect(proposal) * proposal.trust / proposal.effort
+    """What it should save, for a person's effort and for the machine's: the budget that one trial eats is lost to others."""
+    return _prospect(proposal) * proposal.trust / (proposal.effort * (1 + proposal.seconds / MANY_SECONDS))
 
 
 def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Proposal:

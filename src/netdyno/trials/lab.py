@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from netdyno.arms import open_arm, steps_per_turn
 from netdyno.arms.base import Arm
 from netdyno.arms.in_process import FIRST_STEPS
-from netdyno.interventions._base import environment_of, form_of
+from netdyno.interventions._base import environment_of, form_of, read
 from netdyno.progress import Listener, silent
 from netdyno.records.measured import Measurement
 from netdyno.records.record import Plan
@@ -23,6 +23,8 @@ TURN_S: dict[Form, float] = {"in-process": 0.02, "processes": 0.25}
 # Loader workers start anew with every epoch, fill their queue, and drain it at its end. A turn of some steps may eat
 # what was prefetched before it and leave the start out: where there are workers, a turn is whole epochs, up to this long.
 LONGEST_EPOCH_S = 3.0
+# What a trial takes as a rule; twice as much when both sides must start as new interpreters.
+TRIAL_S: dict[Form, float] = {"in-process": 3.0, "processes": 18.0}
 WARM_TURNS = 2
 
 
@@ -77,6 +79,11 @@ class Lab:
         """Whether sides must start as new interpreters: all of them as soon as one needs environment variables,
         or a difference of birth would be measured."""
         return any(environment_of(recipe) for recipe in recipes)
+
+    def expected_s(self, recipe: tuple[Change, ...]) -> float:
+        """Seconds that a trial is expected to take whose treatment runs `recipe`."""
+        trial_s = TRIAL_S[self.form(recipe)] * (2 if self.fresh(recipe) else 1)
+        return trial_s + float(getattr(read(recipe[-1]), "seconds_to_try", 0.0)) if recipe else trial_s
 
     @property
     def line(self) -> float:

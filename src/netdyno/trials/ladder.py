@@ -17,7 +17,7 @@ FEWEST_SPAWNS = 3  # below this a t-interval over spawns says nothing
 RUNGS_SHARE = 0.6  # of the budget; the total, which is what is claimed, gets the rest
 # While the budget lasts, spawns go on to this multiple of the plan's number, until the claim is this narrow.
 MORE_SPAWNS = 3
-NARROW = 0.05
+NARROW = 0.08
 
 Times = tuple[tuple[float, ...], ...]
 

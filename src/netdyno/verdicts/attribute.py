@@ -33,6 +33,9 @@ POLISHES = 10
 # An interval in seconds that is not known reaches this many baseline steps either way.
 UNKNOWN_STEPS = 1000.0
 
+# A claim is made for somebody who checks it with this many pairs of processes.
+REPEATS = 7
+
 Key = frozenset[tuple[str, tuple[tuple[str, str], ...]]]
 Rounds = Sequence[Sequence[float]]  # seconds per step by spawn and round
 
@@ -106,10 +109,18 @@ def attribute(
 
 
 def speedup(check_baseline: Rounds, check_final: Rounds, *, level: float) -> Interval:
-    """How many times faster the final recipe is, from rounds in which it took turns with the baseline."""
+    """How many times faster the final recipe is, from rounds in which it took turns with the baseline.
+
+    The interval is meant for whoever times it again: it is where the mean of `REPEATS` more pairs of processes will lie.
+    Those pairs have luck of their own, so it is wider than the interval of the mean by the root of 1 + n / REPEATS, for
+    n spawns (a prediction interval for a mean; Hahn and Meeker 1991, section 4.7).
+    """
     base, final = _units(check_baseline, check_final)
     logs = t_interval([math.log(a / b) for a, b in zip(base, final, strict=True)], level)
-    return Interval(middle=math.exp(logs.middle), low=math.exp(logs.low), high=math.exp(logs.high), level=level)
+    half = logs.width / 2 * math.sqrt(1 + len(base) / REPEATS)
+    return Interval(
+        middle=math.exp(logs.middle), low=math.exp(logs.middle - half), high=math.exp(logs.middle + half), level=level
+    )
 
 
 def key_of(recipe: Sequence[Change]) -> Key:
