@@ -97,9 +97,10 @@ def test_a_trial_between_processes_is_dearer_than_one_in_this_process(tuned):
     campaign = bench.Campaign(lab=lab, store=store, listener=print, clock=lambda: 0.0, began=0.0)
 
     def price(name, **settings):
+        change = Change(id=name, settings=settings)
         proposal = Proposal(
-            change=Change(id=name, settings=settings), layers=("data",), numerics="same-bits",
-            predicted_low=0.1, predicted_high=0.2, why="", effort=1.0,
+            change=change, layers=("data",), numerics="same-bits", predicted_low=0.1, predicted_high=0.2,
+            why="", effort=1.0, seconds=lab.expected_s((change,)),
         )  # fmt: skip
         return bench._price(campaign, record, Choice(name, (proposal,)))
 
