@@ -24,6 +24,7 @@ from netdyno.store import Store
 from netdyno.targets.workload import load
 from netdyno.trials.lab import Lab
 from netdyno.trials.race import race
+from netdyno.verdicts.attribute import key_of
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "greedy.md"
 OUT_OF_PROCESS = ("loader-workers", "prefetch-factor", "persistent-workers", "pin-memory", "wait-policy")
@@ -93,7 +94,7 @@ def main() -> None:
         best, size = grid(reference, axes(record), options.rounds)
         lab = Lab(reference=reference, workload=load(reference), plan=Plan(), chance=random.Random(5))
         reached = "100 % (the same recipe)"
-        if set(best) != set(record.recipe):
+        if key_of(best) != key_of(record.recipe):
             with ExitStack() as stack:
                 arms = [stack.enter_context(closing(lab.open(r, "in-process"))) for r in (best, record.recipe)]
                 steps, _ = lab.warm(arms, "in-process")
