@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from netdyno import __version__, arms
 from netdyno.arms.last_words import place_of, sentence_of
-from netdyno.errors import ArmError, ComparisonError, NetdynoError, TargetError
+from netdyno.errors import ArmError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts, applied, catalogue, facts_from, read
 from netdyno.measure.baselines import baselines
 from netdyno.measure.ceilings import ceilings
@@ -32,6 +32,7 @@ from netdyno.progress import Event, Listener, silent
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, StepTimeline
+from netdyno.records.measured import Interval
 from netdyno.records.record import Failure, Plan, Proposal, Record, SmokeCheck, Target
 from netdyno.records.trial import Change, Prediction, Trial, Verdict
 from netdyno.rules import _base as rules
@@ -496,8 +497,8 @@ class Replay(NamedTuple):
 
     holds: bool
     says: str
-    claimed: object
-    measured: object
+    claimed: Interval
+    measured: Interval
     differences: tuple[str, ...]
 
 
@@ -541,4 +542,4 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     )
 
 
-__all__ = ["ComparisonError", "Replay", "baseline", "diagnose", "replay", "tune"]
+__all__ = ["Replay", "baseline", "diagnose", "replay", "tune"]

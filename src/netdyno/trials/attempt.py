@@ -13,7 +13,7 @@ from netdyno.errors import ArmError
 from netdyno.interventions._base import Intervention, items_factor_of, read
 from netdyno.progress import Event
 from netdyno.records.measured import Measurement
-from netdyno.records.trial import Change, Form, Guard, Parity, Prediction, Trial
+from netdyno.records.trial import Change, Form, Guard, Memory, Parity, Prediction, Trial
 from netdyno.stats.sequential import look_error, pairs_needed, schedule
 from netdyno.stats.spread import robust_noise
 from netdyno.trials.lab import Lab, wall_of
@@ -108,7 +108,8 @@ class _Session:
     steps: int = 1
     setup_s: float = 0.0
     planned: int = 0
-    details: dict[str, object] = field(default_factory=dict)
+    checksums: tuple[str, str] | None = None
+    memory: tuple[Memory, Memory] | None = None
 
     def run(self) -> None:
         plan = self.lab.plan
@@ -172,8 +173,8 @@ class _Session:
                 doing=f"trying {self.change.label}",
             )
             if spawn == 0:
-                self.details["checksums"] = (control.checksum(), treatment.checksum())
-                self.details["memory"] = (control.memory(), treatment.memory())
+                self.checksums = (control.checksum(), treatment.checksum())
+                self.memory = (control.memory(), treatment.memory())
         if self.form == "processes":
             self._planned_look(looks)
 
@@ -239,8 +240,6 @@ class _Session:
     def written(self, trial: Trial) -> Trial:
         """The trial with all that was taken."""
         count = max(len(self.pairs), 1)
-        checksums = self.details.get("checksums")
-        memory = self.details.get("memory", (None, None))
         parity: tuple[Parity, ...] = ()
         if self.compared >= PARITY_STEPS:
             parity = (
@@ -261,10 +260,10 @@ class _Session:
             rerun=self.rerun,
             steps_per_turn=self.steps,
             parity=parity,
-            memory_control=memory[0],  # type: ignore[index]
-            memory_treatment=memory[1],  # type: ignore[index]
+            memory_control=self.memory[0] if self.memory else None,
+            memory_treatment=self.memory[1] if self.memory else None,
             setup_s=max(self.setup_s, 0.0),
-            checksums=checksums,
+            checksums=self.checksums,
             planned_pairs=self.planned,
             noise=self.lab.noise.get(self.form),
         )
