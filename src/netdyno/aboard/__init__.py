@@ -1,0 +1,1 @@
+"""What rides in somebody's script. Standard library and torch only: the script's interpreter may have nothing else."""
