@@ -94,7 +94,9 @@ def test_a_trial_between_processes_is_dearer_than_one_in_this_process(tuned):
     record, store, _ = tuned
     record = replace(record, plan=Plan(), trials=())
     lab = Lab(reference="garage:tiny", workload=load("garage:tiny"), plan=Plan())
-    campaign = bench.Campaign(lab=lab, store=store, listener=print, clock=lambda: 0.0, began=0.0)
+    campaign = bench.Campaign(
+        lab=lab, store=store, listener=print, clock=lambda: 0.0, began=0.0, propose=bench._propose, look_under=bench._look_under
+    )  # fmt: skip
 
     def price(name, **settings):
         change = Change(id=name, settings=settings)

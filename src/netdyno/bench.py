@@ -41,7 +41,7 @@ from netdyno.store import Store
 from netdyno.targets import workload as workloads
 from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as
-from netdyno.trials.lab import TRIAL_S, Lab, wall_of
+from netdyno.trials.lab import TRIAL_S, AnyLab, Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
 from netdyno.verdicts import compare, guards, predictions, words
@@ -58,11 +58,13 @@ PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may mov
 class Campaign:
     """What is live during a run: never stored."""
 
-    lab: Lab
+    lab: AnyLab
     store: Store
     listener: Listener
     clock: Callable[[], float]
     began: float
+    propose: "Propose"
+    look_under: "LookUnder"
     facts: Facts = field(default_factory=dict)
 
     def left(self, share: float = 1.0) -> float:
@@ -75,6 +77,10 @@ class Campaign:
 
 
 Step = Callable[[Campaign, Record], Record]
+# What could be tried now, given the trust that each intervention's earlier predictions have earned.
+Propose = Callable[[Campaign, Record, dict[str, float]], tuple[Proposal, ...]]
+# Fresh evidence under the recipe so far, of the probes named.
+LookUnder = Callable[[Campaign, Record, tuple[str, ...]], tuple[AnyEvidence, ...]]
 
 
 def tune(
@@ -114,20 +120,24 @@ def _run(
     command: str,
     resume: Record | None = None,
 ) -> Record:
-    clock = time.monotonic
     campaign, record = _begin(reference, plan, store=store, listener=listener, resume=resume, command=command)
-    spent = record.wall_s
     try:
-        for step in steps:
-            name = step.__name__.removesuffix("_step")
-            if name in record.done:
-                continue
-            record = _stepped_into(step, campaign, record)
-            wall = spent + clock() - campaign.began
-            record = replace(record, done=(*record.done, name), wall_s=wall)
-            store.save(record)
+        return through(steps, campaign, record)
     finally:
         arms.shut()
+
+
+def through(steps: tuple[Step, ...], campaign: Campaign, record: Record) -> Record:
+    """Walk the steps that the record has not done yet; it is saved after each."""
+    spent = record.wall_s
+    for step in steps:
+        name = step.__name__.removesuffix("_step")
+        if name in record.done:
+            continue
+        record = _stepped_into(step, campaign, record)
+        wall = spent + campaign.clock() - campaign.began
+        record = replace(record, done=(*record.done, name), wall_s=wall)
+        campaign.store.save(record)
     return record
 
 
@@ -161,7 +171,15 @@ def _begin(
         listener=listener,
         chance=random.Random(plan.seed),
     )
-    campaign = Campaign(lab=lab, store=store, listener=listener, clock=time.monotonic, began=time.monotonic())
+    campaign = Campaign(
+        lab=lab,
+        store=store,
+        listener=listener,
+        clock=time.monotonic,
+        began=time.monotonic(),
+        propose=_propose,
+        look_under=_look_under,
+    )
     if resume is not None:
         campaign.facts = facts_from((*resume.evidence, *resume.after))
         return campaign, resume
@@ -185,10 +203,16 @@ def _begin(
     )
 
 
+def _lab(campaign: Campaign) -> Lab:
+    """The lab of a declared workload."""
+    assert isinstance(campaign.lab, Lab)
+    return campaign.lab
+
+
 def describe(campaign: Campaign, record: Record) -> Record:
     """The machine: what it is, and what it can do at best (cached)."""
     campaign.says("looking at the machine")
-    environment = describe_environment(campaign.lab.workload.device, seed=record.plan.seed)
+    environment = describe_environment(record.target.device, seed=record.plan.seed)
     return replace(record, environment=environment, ceilings=machine_ceilings(campaign.store, environment))
 
 
@@ -210,7 +234,7 @@ def check(campaign: Campaign, record: Record) -> Record:
     # Too little time leaves checks out, and a fault that was not looked for costs more than these seconds.
     budget_s = min(60.0, max(10.0, 0.06 * record.plan.budget_s))
     folder = campaign.store.artifacts / record.id
-    found = smoke(campaign.lab.workload, folder=folder, budget_s=budget_s, listener=campaign.listener)
+    found = smoke(_lab(campaign).workload, folder=folder, budget_s=budget_s, listener=campaign.listener)
     record = replace(record, smoke=found)
     stopper = _stopper(found)
     if stopper is not None:
@@ -242,7 +266,7 @@ def _stepped(found: tuple[SmokeCheck, ...]) -> bool:
 def baseline_step(campaign: Campaign, record: Record) -> Record:
     """The four baselines, the spread of the validation loss, and the noise of an A/A trial."""
     campaign.says("four baselines")
-    lab = campaign.lab
+    lab = _lab(campaign)
     budget_s = BASELINE * record.plan.budget_s
     found = baselines(
         lab.workload,
@@ -253,11 +277,11 @@ def baseline_step(campaign: Campaign, record: Record) -> Record:
     )
     with suppress(ArithmeticError):
         found = replace(found, stability=guards.stability(lab.learning((), step_s=wall_of(found.step))))
-    _listen_to_noise(lab, record.recipe)
+    listen_to_noise(lab, record.recipe)
     return replace(record, baseline=found)
 
 
-def _listen_to_noise(lab: Lab, recipe: tuple[Change, ...]) -> None:
+def listen_to_noise(lab: AnyLab, recipe: tuple[Change, ...]) -> None:
     """How far two equal sides lie apart under a recipe: it decides how many pairs the next trials are given."""
     if lab.form(recipe) == "in-process":
         with suppress(ArmError):
@@ -268,7 +292,7 @@ def gather(campaign: Campaign, record: Record) -> Record:
     """All probes. One that fails becomes a sentence in the record."""
     campaign.says("gathering evidence")
     evidence, failures = probes.gather(
-        campaign.lab.workload,
+        _lab(campaign).workload,
         seed=record.plan.seed,
         ceilings=record.ceilings,
         budget_s=GATHER * record.plan.budget_s,
@@ -306,7 +330,7 @@ def walk(campaign: Campaign, record: Record) -> Record:
     while _left_to_walk(campaign, record) > 0:
         spent = Counter(trial.change.id for trial in record.trials)
         tried |= {name: math.inf for name, times in spent.items() if times >= CHANCES}
-        record = _proposed(campaign, record, trust)
+        record = replace(record, proposals=campaign.propose(campaign, record, trust))
         choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
         if choice is None:
             break
@@ -394,11 +418,10 @@ def _superfluous(record: Record, trial: Trial) -> Verdict | None:
     )
 
 
-def _proposed(campaign: Campaign, record: Record, trust: dict[str, float]) -> Record:
-    lab = campaign.lab
+def _propose(campaign: Campaign, record: Record, trust: dict[str, float]) -> tuple[Proposal, ...]:
+    lab = _lab(campaign)
     with applied(record.recipe, lab.workload.fresh(record.plan.seed)) as subject:
-        found = proposals(lab, subject, campaign.facts, recipe=record.recipe, trust=trust)
-    return replace(record, proposals=found)
+        return proposals(lab, subject, campaign.facts, recipe=record.recipe, trust=trust)
 
 
 def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
@@ -445,15 +468,15 @@ def _quantified(record: Record, proposal: Proposal) -> str | None:
 
 def _look_again(campaign: Campaign, record: Record) -> None:
     """Where the time goes under the recipe so far: the next prediction starts from there."""
-    evidence = _evidence_under(campaign, record, only=PROBED_AGAIN)
+    evidence = campaign.look_under(campaign, record, PROBED_AGAIN)
     campaign.facts = {**campaign.facts, **facts_from(evidence)}
-    _listen_to_noise(campaign.lab, record.recipe)
+    listen_to_noise(campaign.lab, record.recipe)
 
 
-def _evidence_under(campaign: Campaign, record: Record, *, only: tuple[str, ...]) -> tuple[AnyEvidence, ...]:
+def _look_under(campaign: Campaign, record: Record, only: tuple[str, ...]) -> tuple[AnyEvidence, ...]:
     """What some probes say of the target under the recipe."""
     evidence, _ = probes.gather(
-        campaign.lab.workload,
+        _lab(campaign).workload,
         seed=record.plan.seed,
         ceilings=record.ceilings,
         budget_s=GATHER * record.plan.budget_s / 3,
@@ -484,7 +507,7 @@ def attribute(campaign: Campaign, record: Record) -> Record:
         trials={trial.change.label: number for number, trial in enumerate(record.trials)},
     )
     split = replace(split, steps_per_epoch=campaign.lab.per_epoch, cost_s=campaign.clock() - began)
-    return replace(record, attribution=split, after=_evidence_under(campaign, record, only=("step-timeline",)))
+    return replace(record, attribution=split, after=campaign.look_under(campaign, record, ("step-timeline",)))
 
 
 def close(_: Campaign, record: Record) -> Record:

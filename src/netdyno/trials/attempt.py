@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
-from netdyno.interventions._base import Intervention, items_factor_of, read
+from netdyno.interventions._base import items_factor_of, read
 from netdyno.progress import Event
 from netdyno.records.measured import Measurement
 from netdyno.records.trial import Change, Form, Guard, Memory, Parity, Prediction, Trial
 from netdyno.stats.sequential import look_error, pairs_needed, schedule
 from netdyno.stats.spread import robust_noise
-from netdyno.trials.lab import Lab, wall_of
+from netdyno.trials.lab import AnyLab
 from netdyno.trials.race import Round, race
-from netdyno.trials.undo import not_undone
 from netdyno.verdicts import guards
 from netdyno.verdicts.judge import Look, look
 
@@ -34,7 +33,7 @@ PARITY_STEPS = 20  # updates whose losses must agree to the bit before "same bit
 
 
 def try_change(
-    lab: Lab,
+    lab: AnyLab,
     change: Change,
     *,
     against: tuple[Change, ...],
@@ -64,7 +63,7 @@ def try_change(
     )
     try:
         if checked:
-            _probe(lab, intervention, change, against)
+            lab.probe((*against, change))
         session.run()
         trial = session.written(trial)
         trial = _checked(lab, trial, session.last) if checked else trial
@@ -90,7 +89,7 @@ class Pair(NamedTuple):
 class _Session:
     """The pairs of one trial as they come in."""
 
-    lab: Lab
+    lab: AnyLab
     change: Change
     against: tuple[Change, ...]
     form: Form
@@ -269,16 +268,7 @@ class _Session:
         )
 
 
-def _probe(lab: Lab, intervention: Intervention, change: Change, against: tuple[Change, ...]) -> None:
-    """What could take minutes takes its first step in a process of its own, under a time-out."""
-    if not getattr(intervention, "seconds_to_try", 0.0):
-        return
-    lab.listener(Event(f"probing {change.label} under a time-out", 0, 1))
-    with closing(lab.open((*against, change), "processes", limit_s=lab.limit_s)) as arm:
-        arm.turn(2)
-
-
-def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
+def _checked(lab: AnyLab, trial: Trial, last: Look | None) -> Trial:
     """Guards that a faster change must hold; looked at only where it is faster."""
     if last is None or last.decision != "keep":
         return trial
@@ -287,13 +277,13 @@ def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
     parity = trial.parity
     bits_differ = any(p.measure == "bits" and p.worst > 0 for p in parity)
     if trial.numerics != "same-bits" and bits_differ:
-        quality_parity, quality_guards = _quality(lab, trial)
+        quality_parity, quality_guards = lab.quality(trial)
         parity = (*parity, *quality_parity)
         found += quality_guards
     saved = _middle(trial.control.samples) - _middle(trial.treatment.samples)
     # What buys memory with time never pays its set-up back in time, and need not.
     if trial.setup_s > 0 and (saved > 0 or plan.goal != "memory"):
-        found.append(guards.break_even(trial.setup_s, saved, lab.workload.updates))
+        found.append(guards.break_even(trial.setup_s, saved, lab.updates))
     if plan.memory_budget is not None and trial.memory_control and trial.memory_treatment:
         found.append(guards.memory(trial.memory_control, trial.memory_treatment, plan.memory_budget))
     return replace(trial, parity=parity, guards=(*trial.guards, *found))
@@ -302,8 +292,8 @@ def _checked(lab: Lab, trial: Trial, last: Look | None) -> Trial:
 TAKEN_BACK = "taken back"
 
 
-def _taken_back(lab: Lab, trial: Trial) -> Guard:
-    different = not_undone(lab.workload, trial.change, against=trial.against, seed=lab.plan.seed)
+def _taken_back(lab: AnyLab, trial: Trial) -> Guard:
+    different = lab.not_undone(trial.change, against=trial.against)
     says = f"not as before: {different}" if different else "taken back, and every byte was as before"
     return Guard(name=TAKEN_BACK, holds=different is None, says=says)
 
@@ -311,20 +301,6 @@ def _taken_back(lab: Lab, trial: Trial) -> Guard:
 def undone(trial: Trial) -> bool | None:
     """Whether taking the change back restored everything; None when it was not checked."""
     return next((guard.holds for guard in trial.guards if guard.name == TAKEN_BACK), None)
-
-
-def _quality(lab: Lab, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
-    step_s = wall_of(trial.control)
-    control = lab.learning(trial.against, step_s=step_s)
-    treatment = lab.learning((*trial.against, trial.change), step_s=step_s)
-    allowed = lab.workload.allowed
-    if trial.numerics in {"reordered", "lower-precision"}:
-        reordered = tuple(lab.learning(trial.against, step_s=step_s, nudge=nudge) for nudge in (1, 2))
-        parity = guards.envelope(control, reordered, treatment, tolerance=allowed.loss)
-    else:
-        parity = guards.not_worse(control, treatment, tolerance=allowed.loss)
-    steady = guards.steady(guards.stability(control), guards.stability(treatment), spread=allowed.spread)
-    return (parity,), [steady, guards.finite(treatment, control)]
 
 
 def _middle(samples: tuple[float, ...]) -> float:
@@ -342,7 +318,7 @@ def _measurement(samples: object, warmup: object = (), waiting: float = 0.0) -> 
     )
 
 
-def noise_of(lab: Lab, *, recipe: tuple[Change, ...] = (), pairs: int = 16, budget_s: float = 10.0) -> float:
+def noise_of(lab: AnyLab, *, recipe: tuple[Change, ...] = (), pairs: int = 16, budget_s: float = 10.0) -> float:
     """The noise of an A/A trial: the standard deviation of log ratios, the same recipe on both sides.
 
     Four pairs at least, then more until `budget_s` is spent. Raises ArmError.

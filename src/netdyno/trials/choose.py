@@ -12,10 +12,10 @@ from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
 from netdyno.interventions._base import Facts, Intervention, catalogue, items_factor_of, written
 from netdyno.records.evidence import StepTimeline
-from netdyno.records.record import Proposal
-from netdyno.records.trial import Change, Form
+from netdyno.records.record import Plan, Proposal
+from netdyno.records.trial import Change, Form, Prediction
 from netdyno.targets.subject import Subject
-from netdyno.trials.lab import Lab
+from netdyno.trials.lab import AnyLab, Lab
 from netdyno.trials.race import race
 
 DATA_PHASES = ("data", "collate", "copy")
@@ -24,6 +24,7 @@ STILL_THE_BOTTLENECK = 0.10
 # A setting this much slower than the best of its race is out of it.
 BEHIND = 1.10
 MOST_SETTINGS = 4
+NO_SETTING = "no setting of it is worth a trial here"
 # A trial that takes this long counts as twice the effort of one that takes no time.
 MANY_SECONDS = 10.0
 
@@ -34,89 +35,78 @@ def proposals(
     """Every intervention of the catalogue: what it should save here and now, or why it is not proposed."""
     taken = {change.id for change in recipe}
     return tuple(
-        replace(proposal, seconds=lab.expected_s((*recipe, proposal.change)))
+        replace(found, seconds=lab.expected_s((*recipe, found.change)))
         for name in sorted(catalogue())
         if name not in taken
-        for proposal in _of_kind(lab, name, subject, facts, trust.get(name, 1.0))
+        for found in _of_kind(lab, name, subject, facts, trust.get(name, 1.0))
     )
 
 
 def _of_kind(lab: Lab, name: str, subject: Subject, facts: Facts, trust: float) -> list[Proposal]:
-    example = _example(name)
-    refused = example.refuses(subject) or _unwanted(lab, name, example)
+    example = example_of(name)
+    refused = example.refuses(subject) or unwanted(lab.plan, name, allowed=lab.workload.allowed.numerics)
     settings = () if refused else example.settings(subject, facts)[:MOST_SETTINGS]
     if not settings:
-        return [_proposal(example, trust, refused=refused or "no setting of it is worth a trial here")]
-    found = []
-    for setting in settings:
-        prediction = setting.predicts(facts)
-        unfit = setting.refuses(subject)
-        if unfit:
-            found.append(_proposal(setting, trust, refused=unfit))
-        elif prediction is None:
-            found.append(_proposal(setting, trust, refused="the evidence rules out a gain"))
-        elif example.memory_only and prediction.high < -lab.plan.time_price:
-            found.append(
-                _proposal(
-                    setting,
-                    trust,
-                    low=prediction.low,
-                    high=prediction.high,
-                    why=prediction.why,
-                    refused=f"it would cost at least {-prediction.high:.0%} of a step; {lab.plan.time_price:.0%} may be "
-                    "lost for less memory (`--time-price`)",
-                )
-            )
-        elif prediction.high < lab.plan.least_gain and not example.memory_only:
-            found.append(
-                _proposal(
-                    setting,
-                    trust,
-                    low=prediction.low,
-                    high=prediction.high,
-                    why=prediction.why,
-                    refused=f"it could save at most {prediction.high:.1%} of a step; {lab.plan.least_gain:.0%} is asked for",
-                )
-            )
-        else:
-            found.append(_proposal(setting, trust, low=prediction.low, high=prediction.high, why=prediction.why))
-    return found
+        return [proposal(example, trust, refused=refused or NO_SETTING)]
+    return [
+        weighed(lab.plan, setting, setting.predicts(facts), trust=trust, refused=setting.refuses(subject))
+        for setting in settings
+    ]
 
 
-def _example(name: str) -> Intervention:
+def weighed(
+    plan: Plan, setting: Intervention, prediction: Prediction | None, *, trust: float, refused: str | None
+) -> Proposal:
+    """One setting in the queue of the walk, or why it is not: unfit, without a prospect, too small, or too dear."""
+    if refused:
+        return proposal(setting, trust, refused=refused)
+    if prediction is None:
+        return proposal(setting, trust, refused="the evidence rules out a gain")
+    return proposal(setting, trust, prediction, refused=_too_small(plan, setting, prediction))
+
+
+def _too_small(plan: Plan, setting: Intervention, prediction: Prediction) -> str | None:
+    if setting.memory_only and prediction.high < -plan.time_price:
+        return (
+            f"it would cost at least {-prediction.high:.0%} of a step; {plan.time_price:.0%} may be lost for less memory "
+            "(`--time-price`)"
+        )
+    if prediction.high < plan.least_gain and not setting.memory_only:
+        return f"it could save at most {prediction.high:.1%} of a step; {plan.least_gain:.0%} is asked for"
+    return None
+
+
+def example_of(name: str) -> Intervention:
+    """The first example of an intervention: its default setting."""
     first: Intervention = sys.modules[catalogue()[name].__module__].EXAMPLES[0]
     return first
 
 
-def _unwanted(lab: Lab, name: str, example: Intervention) -> str | None:
-    plan = lab.plan
+def unwanted(plan: Plan, name: str, *, allowed: Iterable[str]) -> str | None:
+    """Why the plan or the target's tolerance leaves an intervention out, if they do."""
+    example = example_of(name)
     if plan.only and name not in plan.only:
         return "it is not among `--only`"
     if name in plan.skip:
         return "`--skip` leaves it out"
     if example.memory_only and plan.goal != "memory":
         return "it buys memory with time, and the goal is time (`--goal memory`)"
-    if example.numerics not in plan.allow or example.numerics not in lab.workload.allowed.numerics:
+    if example.numerics not in plan.allow or example.numerics not in allowed:
         return f"its numerics are `{example.numerics}`, which is not allowed (`--allow`)"
     return None
 
 
-def _proposal(
-    setting: Intervention,
-    trust: float,
-    *,
-    low: float = 0.0,
-    high: float = 0.0,
-    why: str = "",
-    refused: str | None = None,
+def proposal(
+    setting: Intervention, trust: float, prediction: Prediction | None = None, *, refused: str | None = None
 ) -> Proposal:
+    """A setting written down with what it should save."""
     return Proposal(
         change=written(setting),
         layers=setting.layers,
         numerics=setting.numerics,
-        predicted_low=low,
-        predicted_high=high,
-        why=why,
+        predicted_low=prediction.low if prediction else 0.0,
+        predicted_high=prediction.high if prediction else 0.0,
+        why=prediction.why if prediction else "",
         effort=setting.effort,
         trust=trust,
         refused=refused,
@@ -171,13 +161,13 @@ def _worth(proposal: Proposal) -> float:
     return _prospect(proposal) * proposal.trust / (proposal.effort * (1 + proposal.seconds / MANY_SECONDS))
 
 
-def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Proposal:
+def best_setting(lab: AnyLab, choice: Choice, *, against: tuple[Change, ...]) -> Proposal:
     """The setting that wins a short race among all of a kind; losers leave the race early.
 
     The race only chooses: what the winner is worth is measured afterwards, on fresh pairs. A setting
     that cannot be run leaves too; when none can, the first is returned and its trial will say why.
     """
-    if len(choice.proposals) == 1 or _example(choice.id).memory_only:
+    if len(choice.proposals) == 1 or example_of(choice.id).memory_only:
         # Settings that buy memory come with the most of it first, and the quickest of them is the one that buys least.
         return choice.proposals[0]
     changes = [proposal.change for proposal in choice.proposals]
@@ -203,7 +193,7 @@ def best_setting(lab: Lab, choice: Choice, *, against: tuple[Change, ...]) -> Pr
     return choice.proposals[winner]
 
 
-def _race_of_settings(lab: Lab, running: dict[int, Arm], form: Form, scales: dict[int, float], *, doing: str) -> int:
+def _race_of_settings(lab: AnyLab, running: dict[int, Arm], form: Form, scales: dict[int, float], *, doing: str) -> int:
     steps, _ = lab.warm(list(running.values()), form)
     seen: dict[int, list[float]] = {position: [] for position in running}
     deadline = lab.clock() + lab.plan.trial_s / 3

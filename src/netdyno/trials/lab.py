@@ -4,18 +4,22 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from netdyno.arms import open_arm, steps_per_turn
 from netdyno.arms.base import Arm
 from netdyno.arms.in_process import FIRST_STEPS
 from netdyno.interventions._base import environment_of, form_of, read
-from netdyno.progress import Listener, silent
+from netdyno.progress import Event, Listener, silent
 from netdyno.records.measured import Measurement
 from netdyno.records.record import Plan
-from netdyno.records.trial import Change, Form, Trajectories
+from netdyno.records.trial import Change, Form, Guard, Parity, Trajectories, Trial
 from netdyno.targets.workload import Workload
 from netdyno.trials.quality import Course, course, trajectories
+from netdyno.trials.undo import not_undone
+from netdyno.verdicts import guards
 from netdyno.verdicts.attribute import Key, key_of
 
 # Short enough that drift within a pair stays small, long enough that switching arms costs little beside it.
@@ -40,6 +44,73 @@ def wall_of(steps: Measurement) -> float:
     """
     own = sorted(steps.samples)[len(steps.samples) // 2]
     return own / max(1.0 - steps.waiting_share, 0.05)
+
+
+class AnyLab(Protocol):
+    """What trials ask of a target on the dyno, whatever kind of target it is."""
+
+    @property
+    def plan(self) -> Plan:
+        """What the run was asked to do."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds, for budgets."""
+
+    @property
+    def listener(self) -> Listener:
+        """Who hears of progress."""
+
+    @property
+    def chance(self) -> random.Random:
+        """Draws the order of turns."""
+
+    @property
+    def noise(self) -> dict[Form, float]:
+        """Standard deviation of the log ratios of an A/A trial, by form."""
+
+    @property
+    def line(self) -> float:
+        """The share of a step saved above which a change is worth keeping."""
+
+    @property
+    def limit_s(self) -> float:
+        """Seconds after which a side that does not answer is taken to hang."""
+
+    @property
+    def per_epoch(self) -> int | None:
+        """Steps of one epoch of the original program, where they are known."""
+
+    @property
+    def updates(self) -> int | None:
+        """Updates of the whole training, where they are known: what pays back a change's set-up."""
+
+    def form(self, *recipes: tuple[Change, ...]) -> Form:
+        """How sides under these recipes can be compared."""
+
+    def rungs(self, recipes: tuple[tuple[Change, ...], ...]) -> Form:
+        """How the rungs of an attribution are compared."""
+
+    def open(self, recipe: tuple[Change, ...], form: Form, *, limit_s: float | None = None, fresh: bool = False) -> Arm:
+        """One side, ready to step. Raises ArmError."""
+
+    def fresh(self, *recipes: tuple[Change, ...]) -> bool:
+        """Whether sides must start as new interpreters."""
+
+    def expected_s(self, recipe: tuple[Change, ...]) -> float:
+        """Seconds that a trial is expected to take whose treatment runs `recipe`."""
+
+    def warm(self, arms: list[Arm], form: Form) -> tuple[int, list[list[float]]]:
+        """Warm-up turns; how many steps a turn shall have, and the warm-up samples."""
+
+    def probe(self, recipe: tuple[Change, ...]) -> None:
+        """Take the first step of what could take minutes where it can be ended. Raises ArmError."""
+
+    def not_undone(self, change: Change, *, against: tuple[Change, ...]) -> str | None:
+        """What is different after a change was applied and taken back; None when nothing is."""
+
+    def quality(self, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
+        """What a faster change does to the training, against a control that only rounds differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +144,11 @@ class Lab:
             limit_s=limit_s or self.limit_s,
             fresh=fresh,
         )
+
+    @staticmethod
+    def rungs(_: tuple[tuple[Change, ...], ...]) -> Form:
+        """In processes of their own, always: what is claimed of a workload is claimed of whole programs."""
+        return "processes"
 
     @staticmethod
     def fresh(*recipes: tuple[Change, ...]) -> bool:
@@ -133,6 +209,37 @@ class Lab:
         """Steps of one epoch of the original program."""
         train, _ = self.workload.datasets()
         return self.workload.feed(train).steps_per_epoch
+
+    @property
+    def updates(self) -> int | None:
+        """Updates of the whole training, as the workload declares them."""
+        return self.workload.updates
+
+    def probe(self, recipe: tuple[Change, ...]) -> None:
+        """What could take minutes takes its first step in a process of its own, under a time-out. Raises ArmError."""
+        if not getattr(read(recipe[-1]), "seconds_to_try", 0.0):
+            return
+        self.listener(Event(f"probing {recipe[-1].label} under a time-out", 0, 1))
+        with closing(self.open(recipe, "processes", limit_s=self.limit_s)) as arm:
+            arm.turn(2)
+
+    def not_undone(self, change: Change, *, against: tuple[Change, ...]) -> str | None:
+        """What is different after a change was applied and taken back; None when nothing is."""
+        return not_undone(self.workload, change, against=against, seed=self.plan.seed)
+
+    def quality(self, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
+        """The gate that fits the trial's numerics class, from short training runs."""
+        step_s = wall_of(trial.control)
+        control = self.learning(trial.against, step_s=step_s)
+        treatment = self.learning((*trial.against, trial.change), step_s=step_s)
+        allowed = self.workload.allowed
+        if trial.numerics in {"reordered", "lower-precision"}:
+            reordered = tuple(self.learning(trial.against, step_s=step_s, nudge=nudge) for nudge in (1, 2))
+            parity = guards.envelope(control, reordered, treatment, tolerance=allowed.loss)
+        else:
+            parity = guards.not_worse(control, treatment, tolerance=allowed.loss)
+        steady = guards.steady(guards.stability(control), guards.stability(treatment), spread=allowed.spread)
+        return (parity,), [steady, guards.finite(treatment, control)]
 
     def learning(self, recipe: tuple[Change, ...], *, step_s: float, nudge: int = 0) -> Trajectories:
         """How the target learns under a recipe; measured once and remembered.

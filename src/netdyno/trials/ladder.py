@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from netdyno.interventions._base import items_factor_of
 from netdyno.progress import Event
-from netdyno.records.trial import ArmTimes, Change
-from netdyno.trials.lab import Lab
+from netdyno.records.trial import ArmTimes, Change, Form
+from netdyno.trials.lab import AnyLab
 from netdyno.trials.race import Round, race
 from netdyno.verdicts.attribute import ladder, speedup
 
@@ -30,21 +30,29 @@ class Climb(NamedTuple):
     check_final: Times
 
 
-def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool = True) -> Climb:
+def climb(lab: AnyLab, order: tuple[Change, ...], *, budget_s: float, rungs: bool = True) -> Climb:
     """Race the rungs of `order`, then its two ends alone. `rungs=False` races the ends only, for a replay.
 
-    There are never fewer than three spawns: two identical processes differ by a few per cent through memory layout, so
+    Where all rungs can be switched between steps, one process runs them all. Between processes there are never fewer
+    than three spawns: two identical processes differ by a few per cent through memory layout, so
     the spawn is what is replicated. The ends go on until the budget is spent or the claim's interval is narrow; when
     to stop depends on its width alone, never on the gain. Raises ArmError.
     """
     began = lab.clock()
     spawns = max(lab.plan.spawns, FEWEST_SPAWNS)
     recipes = ladder(order) if rungs else ()
-    times = (
-        _spawned(lab, recipes, rounds=ROUNDS, spawns=spawns, ends=began + RUNGS_SHARE * budget_s, doing="rungs")
-        if recipes
-        else []
-    )
+    form = lab.rungs(recipes)
+    times: list[Times] = []
+    if recipes:
+        times = _spawned(
+            lab,
+            recipes,
+            form,
+            rounds=ROUNDS if form == "processes" else ROUNDS * spawns,
+            spawns=spawns if form == "processes" else 1,
+            ends=began + RUNGS_SHARE * budget_s,
+            doing="rungs",
+        )
 
     def narrow(taken: list[Times]) -> bool:
         if len(taken[0]) < spawns:
@@ -55,6 +63,7 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
     check = _spawned(
         lab,
         ((), order),
+        "processes",
         rounds=CHECKS,
         spawns=MORE_SPAWNS * spawns,
         ends=began + budget_s,
@@ -69,8 +78,9 @@ def climb(lab: Lab, order: tuple[Change, ...], *, budget_s: float, rungs: bool =
 
 
 def _spawned(
-    lab: Lab,
+    lab: AnyLab,
     recipes: tuple[tuple[Change, ...], ...],
+    form: Form,
     *,
     rounds: int,
     spawns: int,
@@ -87,7 +97,7 @@ def _spawned(
         if spawn >= FEWEST_SPAWNS and (began + expected > ends or enough(taken)):
             break
         lab.listener(Event(f"attributing the gain: {doing}", spawn, spawns))
-        raced = _spawn(lab, recipes, rounds)
+        raced = _spawn(lab, recipes, form, rounds)
         taken = [
             (*rows, tuple(done.seconds(position) / factors[position] for done in raced))
             for position, rows in enumerate(taken)
@@ -95,12 +105,12 @@ def _spawned(
     return taken
 
 
-def _spawn(lab: Lab, recipes: tuple[tuple[Change, ...], ...], rounds: int) -> list[Round]:
+def _spawn(lab: AnyLab, recipes: tuple[tuple[Change, ...], ...], form: Form, rounds: int) -> list[Round]:
     with ExitStack() as stack:
         built = {
-            position: stack.enter_context(closing(lab.open(recipes[position], "processes", fresh=lab.fresh(*recipes))))
+            position: stack.enter_context(closing(lab.open(recipes[position], form, fresh=lab.fresh(*recipes))))
             for position in lab.chance.sample(range(len(recipes)), len(recipes))
         }
         arms = [built[position] for position in range(len(recipes))]
-        steps, _ = lab.warm(arms, "processes")
+        steps, _ = lab.warm(arms, form)
         return race(arms, rounds=rounds, steps=steps, chance=lab.chance, waiting_limit=lab.plan.waiting_limit)
