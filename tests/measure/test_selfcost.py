@@ -68,8 +68,9 @@ def test_the_overhead_of_a_stopwatch_with_a_slow_clock_is_found():
 def test_the_sides_take_turns_in_random_order(monkeypatch):
     order = []
 
-    def turn(stepper, steps, clock):
-        order.append("off" if isinstance(stepper.stopwatch, selfcost.SilentStopwatch) else "on")
+    def turn(stepper, steps, clock, *, watched):
+        assert watched != isinstance(stepper.stopwatch, selfcost.SilentStopwatch)
+        order.append("on" if watched else "off")
         return selfcost.Split(running=1.0)
 
     monkeypatch.setattr(selfcost, "_turn", turn)

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from netdyno.measure.stopwatch import (
+    Neighbourhood,
     Reading,
     SilentStopwatch,
     Stopwatch,
     between,
-    bystanders,
     children,
     thread_clock,
 )
@@ -194,8 +194,9 @@ def test_what_goes_on_beside_only_grows():
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    first = bystanders()
-    beside = bystanders().since(first)
+    look = Neighbourhood().read
+    first = look()
+    beside = look().since(first)
     stop.set()
     thread.join()
     assert thread.native_id in beside.tasks
@@ -224,3 +225,58 @@ def test_children_are_found_whichever_thread_started_them():
         started[0].wait()
         done.set()
         thread.join()
+
+
+def test_a_thread_that_takes_the_place_of_one_that_ended_is_seen():
+    look = Neighbourhood().read
+    done = threading.Event()
+    before = threading.Thread(target=done.wait)
+    before.start()
+    assert before.native_id in look().tasks
+    done.set()
+    before.join()
+    more = threading.Event()
+    after = threading.Thread(target=more.wait)
+    after.start()
+    try:
+        tasks = look().tasks
+        assert after.native_id in tasks
+        assert before.native_id not in tasks
+    finally:
+        more.set()
+        after.join()
+
+
+def test_children_count_among_the_neighbours_until_they_end():
+    import subprocess
+
+    look = Neighbourhood().read
+    look()
+    child = subprocess.Popen(["sleep", "5"])
+    try:
+        assert child.pid in look().tasks
+    finally:
+        child.kill()
+        child.wait()
+    assert child.pid not in look().tasks
+
+
+def test_a_look_around_opens_its_files_once():
+    look = Neighbourhood().read
+    look()
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        look()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_look_around_after_a_fork_is_of_the_new_process():
+    neighbourhood = Neighbourhood()
+    neighbourhood.read()
+    child = os.fork()
+    if child == 0:
+        # The forked process has this one thread; its parent's would be another.
+        os._exit(len(neighbourhood.read().tasks))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

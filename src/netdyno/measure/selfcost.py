@@ -3,14 +3,17 @@
 import random
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from netdyno.measure.step import Stepper
-from netdyno.measure.stopwatch import Clock, Reading, SilentStopwatch, Stopwatch, between, stopwatch_for, thread_clock
+from netdyno.measure.step import Stepper, turning
+from netdyno.measure.stopwatch import Clock, SilentStopwatch, Stopwatch, between, stopwatch_for, thread_clock
 from netdyno.measure.untouched import random_state, untouched
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.measured import Split
 from netdyno.targets.workload import Workload
+
+T = TypeVar("T")
+WEIGHED_TURNS = 3  # one alone may meet a tick of the machine's
 
 
 class Overhead(NamedTuple):
@@ -20,22 +23,22 @@ class Overhead(NamedTuple):
     off: tuple[float, ...]
 
 
-class Weighed:
-    """A clock that weighs its own readings, where they are taken.
+class Weighed(Generic[T]):
+    """A clock, or anything else that is read, which weighs its own readings where they are taken.
 
     In a loop of its own a reading is several times cheaper than between the operators of a step, because the operators
     leave nothing of it in the caches: only its cost in place is true. It is weighed in time on a core, so that a
     reading during which the thread was put aside weighs no more than another.
     """
 
-    def __init__(self, clock: Clock, core_ns: Callable[[], int] = time.thread_time_ns) -> None:
-        self.clock = clock
+    def __init__(self, read: Callable[[], T], core_ns: Callable[[], int] = time.thread_time_ns) -> None:
+        self.read = read
         self.core_ns = core_ns
         self.costs: list[int] = []
 
-    def __call__(self) -> Reading:
+    def __call__(self) -> T:
         before = self.core_ns()
-        reading = self.clock()
+        reading = self.read()
         self.costs.append(self.core_ns() - before)
         return reading
 
@@ -49,17 +52,23 @@ class Weighed:
 
 
 def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> float:
-    """Seconds per step that the readings of the stopwatch cost in a step of this workload, weighed in place."""
+    """Seconds per step that measuring costs in a turn of `steps` steps of this workload, weighed in place.
+
+    The stopwatch is read at the border of every phase, and twice per turn what goes on beside the steps.
+    """
     weighed = Weighed(thread_clock())
     with random_state():
         stepper = Stepper(workload.fresh(seed), Stopwatch(weighed))
+        beside = stepper.beside = Weighed(stepper.beside)
         try:
             stepper.take(1)
             weighed.clear()
-            stepper.take(steps)
+            beside.clear()
+            for _ in range(WEIGHED_TURNS):
+                stepper.take(steps)
         finally:
             stepper.close()
-    return weighed.total() / steps
+    return (weighed.total() + beside.total()) / (steps * WEIGHED_TURNS)
 
 
 def overhead(
@@ -72,9 +81,9 @@ def overhead(
     listener: Listener = silent,
     watch: Callable[[], Stopwatch] | None = None,
 ) -> Overhead:
-    """One subject stepped in turns with its stopwatch on and off, in random order within each pair.
+    """One subject stepped in turns with all that measures on and off, in random order within each pair.
 
-    An outer clock, read twice per turn, times both sides alike. `watch` makes the stopwatch to be tried
+    On is a turn as trials take it; off are the same steps, bare. An outer clock, read twice per turn, times both sides alike. `watch` makes the stopwatch to be tried
     instead of the default one.
     """
     clock = clock or thread_clock()
@@ -93,19 +102,19 @@ def overhead(
                     # Whoever goes second meets warmer caches: the order is drawn anew for each pair.
                     for side in order.sample(list(sides), 2):
                         stepper.stopwatch = sides[side]
-                        rows[side].append(_turn(stepper, steps, clock).per(steps).own)
+                        rows[side].append(_turn(stepper, steps, clock, watched=side == "on").per(steps).own)
         finally:
             stepper.close()
     return Overhead(tuple(rows["on"]), tuple(rows["off"]))
 
 
-def _turn(stepper: Stepper, steps: int, clock: Clock) -> Split:
-    watch = stepper.stopwatch
-    watch.clear()
+def _turn(stepper: Stepper, steps: int, clock: Clock, *, watched: bool) -> Split:
     before = clock()
-    watch.start("data")
-    for _ in range(steps):
-        stepper.step()
-        watch.phase("data")
-    watch.stop()
+    if watched:
+        stepper.take(steps)
+    else:
+        with turning(stepper.subject):
+            losses = [stepper.step() for _ in range(steps)]
+        # A turn hands its losses over as numbers: on a device, reading them waits for its work on either side.
+        [float(loss) for loss in losses]
     return between(before, clock())

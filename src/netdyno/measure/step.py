@@ -1,7 +1,7 @@
 """One training step, phase by phase, and a turn of several."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from netdyno.errors import TargetError
 from netdyno.measure import host
-from netdyno.measure.stopwatch import Bystanders, Stopwatch, bystanders
+from netdyno.measure.stopwatch import Bystanders, Neighbourhood, Stopwatch
 from netdyno.records.measured import Turn
 from netdyno.targets.subject import Subject
 
@@ -26,6 +26,7 @@ class Stepper:
     def __init__(self, subject: Subject, stopwatch: Stopwatch) -> None:
         self.subject = subject
         self.stopwatch = stopwatch
+        self.beside: Callable[[], Bystanders] = Neighbourhood().read
         self.batches = subject.feed.epochs(nested=stopwatch.nested)
 
     def take(self, steps: int) -> Turn:
@@ -34,13 +35,13 @@ class Stepper:
         watch.clear()
         losses: list[torch.Tensor] = []
         with turning(self.subject):
-            before = bystanders()
+            before = self.beside()
             watch.start("data")
             for _ in range(steps):
                 losses.append(self.step())
                 watch.phase("data")
             watch.stop()
-            beside = bystanders().since(before)
+            beside = self.beside().since(before)
         turn = Turn(
             steps=steps,
             time=watch.total(),

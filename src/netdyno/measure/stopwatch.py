@@ -5,7 +5,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -41,20 +41,22 @@ TRIES = 3
 # Off a core for less than this since the file was last read: not worth reading it again, which costs more than all
 # else in the middle of a step, where nothing of it is in a cache. The time is told apart at the next reading.
 UNSEEN_NS = 10_000
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class _RunDelay:
-    """The open file with the run delay of the thread that made it. Let go, it closes."""
+class _Open:
+    """A small file of the kernel's, kept open: opening costs several times as much as reading. Let go, it closes."""
 
-    def __init__(self) -> None:
-        self.handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    def __init__(self, path: str) -> None:
+        self.handle = os.open(path, os.O_RDONLY)
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             os.close(self.handle)
 
-    def read(self) -> int:
-        return int(os.pread(self.handle, 64, 0).split()[1])
+    def read(self) -> list[bytes]:
+        """Its words now. A page is enough: the longest, a list of children, holds six hundred of them."""
+        return os.pread(self.handle, 4096, 0).split()
 
 
 def thread_clock() -> Clock:
@@ -68,8 +70,8 @@ def thread_clock() -> Clock:
     # Names of this function rather than attributes: a reading in the middle of a step pays for each look-up.
     wall_ns, running_ns, make = time.perf_counter_ns, time.thread_time_ns, tuple.__new__
     try:
-        delay = _RunDelay()
-        waiting = delay.read()
+        delay = _Open("/proc/thread-self/schedstat")
+        waiting = int(delay.read()[1])
     except (OSError, IndexError, ValueError):
         return lambda: Reading(wall_ns(), running_ns(), 0)
     off_core = wall_ns() - running_ns()
@@ -79,7 +81,7 @@ def thread_clock() -> Clock:
         wall, running = wall_ns(), running_ns()
         if wall - running - off_core > UNSEEN_NS:
             for _ in range(TRIES):
-                waiting = delay.read()
+                waiting = int(delay.read()[1])
                 after = wall_ns()
                 if after - wall < TORN_NS:
                     break
@@ -122,26 +124,110 @@ class Bystanders(NamedTuple):
         return Bystanders(tasks, max(0.0, self.ended - before.ended - gone), self.busy - before.busy)
 
 
-def bystanders() -> Bystanders:
-    """What the other threads of this process, its children and the whole machine have done so far."""
-    own = os.getpid()
-    me = threading.get_native_id()
-    tasks: dict[int, tuple[float, float]] = {}
-    for process in (own, *children(own)):
-        for task in _tasks(process):
-            if task != me:
-                with contextlib.suppress(OSError, IndexError, ValueError):
-                    with open(f"/proc/{process}/task/{task}/schedstat", "rb") as file:
-                        run, wait = file.read().split()[:2]
-                        tasks[task] = (int(run) / 1e9, int(wait) / 1e9)
-    dead = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Bystanders(tasks, dead.ru_utime + dead.ru_stime, _busy())
+class Neighbourhood:
+    """Reads what the other threads of this process, its children and the whole machine have done so far.
+
+    A turn reads it twice, so it keeps the kernel's files open and lists threads only when their number has changed:
+    that is a third of what a fresh look costs, and a fresh look leaves the step that follows with cold caches.
+    """
+
+    def __init__(self) -> None:
+        self._own: _Threads | None = None
+        self._children: dict[int, _Threads] = {}
+        self._machine: _Open | None = None
+        self._process = 0
+
+    def read(self) -> Bystanders:
+        """Seconds since long ago; two readings are compared by `Bystanders.since`."""
+        process = os.getpid()
+        if process != self._process:  # made, or forked since: the open files are those of another process
+            self._process, self._children = process, {}
+            self._own, self._machine = _threads_of(process), _opened("/proc/stat")
+        tasks = self._own.times() if self._own is not None else {}
+        tasks.pop(threading.get_native_id(), None)
+        for child in self._offspring():
+            tasks |= child.times()
+        dead = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return Bystanders(tasks, dead.ru_utime + dead.ru_stime, _busy(self._machine))
+
+    def _offspring(self) -> Iterable["_Threads"]:
+        born = self._own.children() if self._own is not None else ()
+        if self._children or born:
+            known = {child: self._children.get(child) or _threads_of(child) for child in born}
+            self._children = {child: threads for child, threads in known.items() if threads is not None}
+        return self._children.values()
 
 
-def _busy() -> float:
-    with contextlib.suppress(OSError, IndexError, ValueError), open("/proc/stat", "rb") as file:
-        user, nice, system, _, _, interrupts, soft = (int(field) for field in file.readline().split()[1:8])
-        return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+class _Threads:
+    """The threads of one process: what each has run and waited, and which children it has."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+        self._folder = _Open(f"/proc/{process}/task")
+        self._links = -1
+        self._stats: dict[int, _Open] = {}
+        self._children: dict[int, _Open] = {}
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        """Run time and run delay of each thread, in seconds; none for a process that has ended."""
+        if self._links < 0 or os.fstat(self._folder.handle).st_nlink != self._links:
+            self._list()
+        found = self._times()
+        if len(found) < len(self._stats):  # one has ended, and another may have taken its place
+            self._list()
+            found = self._times()
+        return found
+
+    def children(self) -> list[int]:
+        """The direct children, whichever thread started them. Knows the threads that `times` has met last."""
+        found: list[int] = []
+        for file in self._children.values():
+            with contextlib.suppress(OSError, ValueError):
+                found += [int(child) for child in file.read()]
+        return found
+
+    def _times(self) -> dict[int, tuple[float, float]]:
+        found = {}
+        for task, file in self._stats.items():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                run, wait, _ = file.read()
+                found[task] = (int(run) / 1e9, int(wait) / 1e9)
+        return found
+
+    def _list(self) -> None:
+        tasks = _tasks(self.process)
+        self._stats = self._files(tasks, self._stats, "schedstat")
+        self._children = self._files(tasks, self._children, "children") if self.process == os.getpid() else {}
+        links = os.fstat(self._folder.handle).st_nlink
+        # A folder's links are its subfolders and two more; where the system does not count them so, list every time.
+        self._links = links if links == len(tasks) + 2 else -1
+
+    def _files(self, tasks: list[int], known: dict[int, _Open], name: str) -> dict[int, _Open]:
+        """One open file per thread; those that are open stay so, unless their thread has ended."""
+        files = {task: known.get(task) or _opened(f"/proc/{self.process}/task/{task}/{name}") for task in tasks}
+        return {task: file for task, file in files.items() if file is not None}
+
+
+def _threads_of(process: int) -> _Threads | None:
+    try:
+        return _Threads(process)
+    except OSError:
+        return None
+
+
+def _opened(path: str) -> _Open | None:
+    try:
+        return _Open(path)
+    except OSError:
+        return None
+
+
+def _busy(file: _Open | None) -> float:
+    if file is None:
+        return 0.0
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        user, nice, system, _, _, interrupts, soft = (int(field) for field in file.read()[1:8])
+        return (user + nice + system + interrupts + soft) / TICKS
     return 0.0
 
 
