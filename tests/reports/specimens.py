@@ -13,22 +13,33 @@ from netdyno.records import codec
 from netdyno.records.diagnosis import Finding, Outcome, Saving
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import (
+    Chore,
+    Chores,
+    EvaluationUse,
     GraphBreaks,
     Layer,
     LayerTable,
+    LineCost,
+    LineCosts,
+    Loader,
     LoaderProfile,
+    LoaderUse,
     MachineState,
     MemoryAccount,
     Op,
     OpTable,
+    OptimizerUse,
+    ParameterUse,
     Place,
+    ScriptTrace,
     StepTimeline,
     SyncSite,
     SyncSites,
     ThreadUse,
+    UpdateOrder,
 )
 from netdyno.records.measured import Interval, Measurement, Split
-from netdyno.records.record import Baseline, Failure, Plan, Proposal, Record, SmokeCheck, Target
+from netdyno.records.record import Baseline, Failure, Patch, Plan, Proposal, Record, SmokeCheck, Target, Unpatched
 from netdyno.records.trial import (
     ArmTimes,
     Attribution,
@@ -468,6 +479,116 @@ def evidence() -> tuple:
             temporary_free=21_400_000_000,
             shared_memory_free=67_100_000,
         ),
+        *script_evidence(),
+    )
+
+
+def script_evidence() -> tuple:
+    """What is seen of a script that nobody edited."""
+
+    def at(line: int) -> Place:
+        return Place(file="train.py", line=line)
+
+    return (
+        ScriptTrace(
+            attached="sitecustomize",
+            processes=2,
+            updates=412,
+            counted_by="optimizer",
+            cycle=1,
+            events=(("data zero_grad fwd bwd step0", 404), ("data zero_grad fwd bwd step0 save", 8)),
+            optimizers=(
+                OptimizerUse(
+                    index=0,
+                    optimizer="AdamW",
+                    steps=412,
+                    skipped=1,
+                    checked=40,
+                    settings={"fused": "None"},
+                    where=at(21),
+                ),
+            ),
+            span_s=9.6,
+            own_s=0.05,
+            unattributed=0.031,
+            unfired=("autograd.backward",),
+            stopped="updates",
+            checksum="9d3b70e2",
+            cost_s=0.05,
+        ),
+        LineCosts(
+            lines=(
+                LineCost(
+                    where=at(61),
+                    function="train_model",
+                    phase="after zero_grad",
+                    samples=130,
+                    share=0.27,
+                    framework="numpy",
+                ),
+                LineCost(where=at(17), function="forward", phase="forward", samples=201, share=0.42),
+            ),
+            samples=480,
+            hz=50.0,
+        ),
+        LoaderUse(
+            loaders=(
+                Loader(
+                    where=at(34),
+                    dataset="MNIST",
+                    trains=True,
+                    iterable=False,
+                    length=60_000,
+                    batch_size=64,
+                    sampler="SequentialSampler",
+                    own_order=False,
+                    ordered=True,
+                    workers=1,
+                    batches=412,
+                    build_s=0.0002,
+                    start_s=0.021,
+                    labels_vary=True,
+                ),
+            ),
+            span_s=9.6,
+        ),
+        EvaluationUse(
+            updates=412,
+            rounds=4,
+            forwards=80,
+            seconds=0.8,
+            training_s=7.1,
+            span_s=9.6,
+            with_gradients=12,
+            gradient_s=0.1,
+            where=at(48),
+        ),
+        ParameterUse(
+            updates=412,
+            received=12,
+            frozen=4,
+            unreached=("head.extra.weight",),
+            unreached_count=1,
+            unreached_elements=640,
+            elements=123_520,
+        ),
+        UpdateOrder(
+            updates=412,
+            clips=412,
+            scaled_clips=412,
+            scale=65536.0,
+            clip_where=at(57),
+            scaler_steps=412,
+            skipped=1,
+            scale_where=at(58),
+        ),
+        Chores(
+            chores=(
+                Chore(what="save", where=at(64), count=8, seconds=0.31, share=0.032),
+                Chore(what="log", where=at(59), count=412, seconds=0.2, share=0.021),
+            ),
+            updates=412,
+        ),
     )
 
 
@@ -652,6 +773,18 @@ def empty() -> Record:
     )
 
 
+def patch() -> Patch:
+    """Two of three kept changes as an edit that was run again."""
+    return Patch(
+        diff="--- a/train.py\n+++ b/train.py\n@@ -34 +34 @@\n-loader = DataLoader(train)\n+loader = DataLoader(train, num_workers=2)\n",
+        files=("train.py",),
+        unpatched=(Unpatched(change=LAYOUT, why="the model is built in another package", where=Place(line=21)),),
+        verified=True,
+        says="the edited script was run in 5 pairs of processes",
+        parity=Parity(output="losses", worst=0.0, allowed=0.0, measure="bits"),
+    )
+
+
 def golden() -> Record:
     """A run to the end in which everything that can happen did happen."""
     tried = trials()
@@ -669,6 +802,8 @@ def golden() -> Record:
         recipe=RECIPE,
         after=(timeline_after(),),
         attribution=attribution(),
+        patch=patch(),
+        wrote=("runs/model.pt",),
         done=("describe", "smoke", "baseline", "gather", "diagnose", "propose", "try", "attribute", "close"),
         failures=(Failure(step="gather", says="the probe `graph-breaks` gave up after 30 s and was tried once more"),),
         finished=True,

@@ -12,9 +12,14 @@ from netdyno.records.record import SCHEMA_VERSION, Record
 Raw = dict[str, Any]
 Upgrade = Callable[[Raw], Raw]
 
+
+def upgrade_1_to_2(raw: Raw) -> Raw:
+    """Version 2 added kinds of evidence and a field with a default: every document of version 1 is one of version 2."""
+    return raw
+
+
 # `upgrade_1_to_2` comes first, `upgrade_2_to_3` second: place N brings version N+1 to N+2.
-# Empty while version 1 is the only form that was ever written.
-UPGRADES: tuple[Upgrade, ...] = ()
+UPGRADES: tuple[Upgrade, ...] = (upgrade_1_to_2,)
 
 
 class _Header(msgspec.Struct):

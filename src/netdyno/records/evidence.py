@@ -5,6 +5,9 @@ import msgspec
 from netdyno.records.base import Noun
 from netdyno.records.measured import Split
 
+# Time of a script in which none of the calls that are watched was under way, named by the call that came last.
+GAP = "after "
+
 
 class Evidence(Noun, tag_field="kind", tag=True, frozen=True, kw_only=True):
     """What every kind carries: `cost_s`, the seconds that collecting it took."""
@@ -25,7 +28,9 @@ class Place(Noun, frozen=True, kw_only=True):
 class StepTimeline(Evidence, frozen=True, kw_only=True):
     """Where the time of a training step goes, per step, in seconds.
 
-    `phases` are exclusive: data, collate, copy, forward, loss, backward, optimizer, log, rest.
+    `phases` are exclusive: data, collate, copy, forward, loss, backward, optimizer, log, rest. A script's have also
+    recompute, clip, zero_grad, scheduler, sync, save and evaluation, and gaps that are told by what came before them
+    (`after forward`); a gap whose time is known by its lines stands in `named_gaps`.
     `step` is the wall time per step measured from outside; `own_overhead_s` what the stopwatch
     itself costs per step.
     """
@@ -34,6 +39,7 @@ class StepTimeline(Evidence, frozen=True, kw_only=True):
     step: Split
     phases: dict[str, Split]
     own_overhead_s: float = 0.0
+    named_gaps: tuple[str, ...] = ()
 
     def share(self, *names: str) -> float:
         """The share of a step's own time (running plus blocked) that these phases take."""
@@ -42,9 +48,13 @@ class StepTimeline(Evidence, frozen=True, kw_only=True):
 
     @property
     def explained(self) -> float:
-        """The share of wall time that named phases account for (`rest` is not named)."""
-        named = sum(split.wall for name, split in self.phases.items() if name != "rest")
+        """The share of wall time that is accounted for: neither `rest` nor a gap that no line names."""
+        named = sum(split.wall for name, split in self.phases.items() if self.is_named(name))
         return named / self.step.wall if self.step.wall else 0.0
+
+    def is_named(self, phase: str) -> bool:
+        """True when it is known what the time of `phase` went to."""
+        return phase != "rest" and (not phase.startswith(GAP) or phase in self.named_gaps)
 
 
 class LoaderProfile(Evidence, frozen=True, kw_only=True):
@@ -201,6 +211,191 @@ class MachineState(Evidence, frozen=True, kw_only=True):
     shared_memory_free: int
 
 
+class OptimizerUse(Noun, frozen=True, kw_only=True):
+    """One optimizer of a script: its class, the steps it took, and the ones a gradient scaler left out.
+
+    `uncleared` are steps before which the gradients of the step before were neither None nor zero at any time, and
+    `accumulates` says that some of its steps followed more than one backward pass.
+    """
+
+    index: int
+    optimizer: str
+    steps: int
+    skipped: int = 0
+    checked: int = 0
+    uncleared: int = 0
+    accumulates: bool = False
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+    where: Place | None = None
+
+
+class ScriptTrace(Evidence, frozen=True, kw_only=True):
+    """How an unmodified script was watched, and what an update is in it.
+
+    `updates` were counted by `counted_by` (optimizer, backward, forward, batch, time); `cycle` of them make one period
+    of `events`, the strings of calls that updates were made of, with how often each was seen. `span_s` are the seconds
+    that were watched, `own_s` those of them that the watching took, `unattributed` the share that neither a watched call
+    nor a line accounts for. `unfired` are patch points that the start-up test found dead. `stopped` says what ended it.
+    `burst` says that only some updates were watched closely, since updates are so short that the watch would weigh on them.
+    """
+
+    attached: str
+    processes: int
+    updates: int
+    counted_by: str
+    cycle: int | None
+    events: tuple[tuple[str, int], ...]
+    optimizers: tuple[OptimizerUse, ...]
+    span_s: float
+    own_s: float
+    unattributed: float
+    unfired: tuple[str, ...] = ()
+    stopped: str = ""
+    checksum: str | None = None
+    burst: bool = False
+
+
+class LineCost(Noun, frozen=True, kw_only=True):
+    """A line of a script that samples of its stack fell on: the innermost one outside of libraries.
+
+    `phase` is what the script was doing, `framework` what of a library the line was in, `samples` how many fell there and
+    `share` their part of all samples, that is of the span.
+    """
+
+    where: Place
+    function: str
+    phase: str
+    samples: int
+    share: float
+    framework: str = ""
+
+
+class LineCosts(Evidence, frozen=True, kw_only=True):
+    """On which lines of a script its training thread was met, in `samples` looks at `hz` looks a second, all phases together."""
+
+    lines: tuple[LineCost, ...]
+    samples: int
+    hz: float
+
+    def of(self, *phases: str) -> tuple[LineCost, ...]:
+        """The lines of these phases, the costliest first."""
+        return tuple(sorted((line for line in self.lines if line.phase in phases), key=lambda line: -line.samples))
+
+
+class Loader(Noun, frozen=True, kw_only=True):
+    """A DataLoader of a script, as it was constructed on one line and then used.
+
+    `trains` says that updates were made of its batches. `length` is the number of samples, None when nobody knows it;
+    `sampler` the class that orders them, and `own_order` that the author passed a sampler or batch sampler. `ordered` says
+    that samples come in the order of the data set. `built` counts constructions on that line, `passes` the times it was
+    iterated over, `batches` all batches taken. `build_s` are the seconds of one construction, `start_s` those until
+    the first batch of a pass. `labels_vary` is False when labels were seen and the first batches held one class each.
+    """
+
+    where: Place | None
+    dataset: str
+    trains: bool
+    iterable: bool
+    length: int | None
+    batch_size: int
+    sampler: str
+    own_order: bool
+    ordered: bool
+    workers: int
+    pinned: bool = False
+    persistent: bool = False
+    built: int = 1
+    passes: int = 1
+    batches: int = 0
+    build_s: float = 0.0
+    start_s: float = 0.0
+    sequence: bool = False
+    labels_vary: bool | None = None
+
+
+class LoaderUse(Evidence, frozen=True, kw_only=True):
+    """The loaders of a script, one for each line that constructs one, and the seconds that were watched."""
+
+    loaders: tuple[Loader, ...]
+    span_s: float
+
+
+class EvaluationUse(Evidence, frozen=True, kw_only=True):
+    """How a script evaluates the models that it trains.
+
+    `forwards` are their passes without gradients in evaluation mode; passes of other models (a teacher, a target network)
+    and passes that choose what to do next in an environment are none. Evaluation between two updates is one of `rounds`.
+    `seconds` went to them and `training_s` to training, both of `span_s` watched seconds. `with_gradients` are passes in
+    evaluation mode with gradients on that no backward pass ever used; they took `gradient_s`.
+    """
+
+    updates: int
+    rounds: int
+    forwards: int
+    seconds: float
+    training_s: float
+    span_s: float
+    with_gradients: int = 0
+    gradient_s: float = 0.0
+    where: Place | None = None
+
+
+class ParameterUse(Evidence, frozen=True, kw_only=True):
+    """Which parameters of the modules that ran in training under gradients ever received one.
+
+    `received` did, `frozen` do not ask for one, `unreached` ask and never got one in `updates` updates though others of
+    the same model did (the first names; `unreached_count` all). `unseen` received gradients but belong to no module that was called.
+    """
+
+    updates: int
+    received: int
+    frozen: int
+    unreached: tuple[str, ...] = ()
+    unreached_count: int = 0
+    unreached_elements: int = 0
+    elements: int = 0
+    unseen: int = 0
+
+
+class UpdateOrder(Evidence, frozen=True, kw_only=True):
+    """In which order an update's calls come. `scaler_steps` are steps through a gradient scaler that was enabled, `skipped`
+    those it left out, `skipped_late` those among them after the first quarter of the updates.
+
+    `clips` are calls that clip gradients, `scaled_clips` those of them on gradients that were still multiplied by the scale.
+    """
+
+    updates: int
+    clips: int = 0
+    scaled_clips: int = 0
+    scale: float = 1.0
+    clip_where: Place | None = None
+    scaler_steps: int = 0
+    skipped: int = 0
+    skipped_late: int = 0
+    scale_where: Place | None = None
+
+
+class Chore(Noun, frozen=True, kw_only=True):
+    """What a script does beside training: `what` is save or log, on one line, `count` times, `seconds` together."""
+
+    what: str
+    where: Place | None
+    count: int
+    seconds: float
+    share: float
+
+
+class Chores(Evidence, frozen=True, kw_only=True):
+    """Saves and logs of a script, by line, over `updates` updates."""
+
+    chores: tuple[Chore, ...]
+    updates: int
+
+    def worst(self, what: str) -> Chore | None:
+        """The line that takes most of the time of this kind of chore."""
+        return max((one for one in self.chores if one.what == what), key=lambda one: one.seconds, default=None)
+
+
 AnyEvidence = (
     StepTimeline
     | LoaderProfile
@@ -211,4 +406,11 @@ AnyEvidence = (
     | ThreadUse
     | GraphBreaks
     | MachineState
+    | ScriptTrace
+    | LineCosts
+    | LoaderUse
+    | EvaluationUse
+    | ParameterUse
+    | UpdateOrder
+    | Chores
 )

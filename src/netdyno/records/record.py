@@ -5,13 +5,15 @@ import msgspec
 from netdyno.records.base import Noun
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.environment import Ceilings, Environment
-from netdyno.records.evidence import AnyEvidence
+from netdyno.records.evidence import AnyEvidence, Place
 from netdyno.records.measured import Measurement, Split
-from netdyno.records.trial import Attribution, Change, Numerics, Stability, Trial, Verdict
+from netdyno.records.trial import Attribution, Change, Numerics, Parity, Stability, Trial, Verdict
 
 # History:
 # 1  the first form
-SCHEMA_VERSION = 1
+# 2  unmodified scripts: a target's command and folder, a patch, what was written, and kinds of evidence (ScriptTrace,
+#    LineCosts, LoaderUse, EvaluationUse, ParameterUse, UpdateOrder, Chores; `named_gaps` of a StepTimeline)
+SCHEMA_VERSION = 2
 
 
 class Plan(Noun, frozen=True, kw_only=True):
@@ -40,7 +42,10 @@ class Plan(Noun, frozen=True, kw_only=True):
 
 
 class Target(Noun, frozen=True, kw_only=True):
-    """What was put on the dyno: `source` is how to find it again (`work.py:Digits`)."""
+    """What was put on the dyno: `source` is how to find it again (`work.py:Digits`).
+
+    An unmodified script has a `command`, the words that start it, and the `folder` it is started in.
+    """
 
     name: str
     source: str
@@ -50,6 +55,8 @@ class Target(Noun, frozen=True, kw_only=True):
     source_hash: str = ""
     device: str = "cpu"
     settings: dict[str, str] = msgspec.field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    folder: str = ""
 
 
 class SmokeCheck(Noun, frozen=True, kw_only=True):
@@ -94,6 +101,29 @@ class Proposal(Noun, frozen=True, kw_only=True):
     refused: str | None = None
 
 
+class Unpatched(Noun, frozen=True, kw_only=True):
+    """A kept change that no certain edit of the source makes, and why."""
+
+    change: Change
+    why: str
+    where: Place | None = None
+
+
+class Patch(Noun, frozen=True, kw_only=True):
+    """The kept recipe as an edit of a script's source: a unified diff, as `patch -p1` and `git apply` take it.
+
+    `verified` is True when the edited script was run and its speed and losses were measured again; the attribution's
+    total is then that of the edited script. None when it was not run, and `says` tells why.
+    """
+
+    diff: str
+    files: tuple[str, ...]
+    unpatched: tuple[Unpatched, ...] = ()
+    verified: bool | None = None
+    says: str = ""
+    parity: Parity | None = None
+
+
 class Failure(Noun, frozen=True, kw_only=True):
     """A step of the walk that did not finish, in a sentence."""
 
@@ -102,7 +132,10 @@ class Failure(Noun, frozen=True, kw_only=True):
 
 
 class Record(Noun, frozen=True, kw_only=True):
-    """All that is known of one run. Steps of the walk replace it; nothing edits it."""
+    """All that is known of one run. Steps of the walk replace it; nothing edits it.
+
+    `wrote` names the files that a script wrote in its scratch copy, or anywhere else, while it was measured.
+    """
 
     schema_version: int = SCHEMA_VERSION
     id: str
@@ -123,6 +156,8 @@ class Record(Noun, frozen=True, kw_only=True):
     recipe: tuple[Change, ...] = ()
     after: tuple[AnyEvidence, ...] = ()
     attribution: Attribution | None = None
+    patch: Patch | None = None
+    wrote: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     finished: bool = False

@@ -1,0 +1,83 @@
+"""Evaluation takes more than it should of a training run.
+
+Looks for:  evaluation that takes longer than the training between two of them, or two passes and more after every
+            single update, in a tenth of the time or more.
+Matters:    nothing is learnt while it runs; what it shows seldom changes within one update.
+Try:        evaluate every n-th time or on a fixed part, read all scores from one pass, use larger batches there.
+Not this:   passes of a teacher or a target network, or acting in an environment: they are part of training.
+"""
+
+from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.evidence import EvaluationUse
+from netdyno.rules._base import rule
+
+ROUNDS = 3  # one round at the start and one at the end are what any short look at a script may catch
+EVERY = 0.9  # rounds per update: all but the first and the last
+PASSES = 2  # a single pass after each update is what plots of full-batch training are made of
+WORTH_A_WORD = 0.10  # below a tenth of the time, noise and cure cost about the same
+
+
+@rule(suggests=("inference-mode",))
+def costly_evaluation(use: EvaluationUse) -> Finding | None:
+    share = use.seconds / use.span_s if use.span_s else 0.0
+    if use.rounds < ROUNDS or share < WORTH_A_WORD or not (_outweighs(use) or _constant(use)):
+        return None
+    updates, passes = use.updates / use.rounds, use.forwards / use.rounds
+    return Finding(
+        says=f"evaluation takes {share:.0%} of the time: {passes:.3g} passes after every {_updates(updates)}, "
+        f"against {use.training_s / use.span_s:.0%} for training",
+        layer="compute",
+        # Left out altogether it costs nothing; how much of it is needed only its reader can say.
+        saves=Saving(low=0.0, high=min(1.0, share)),
+        because={
+            "evaluation_s": use.seconds,
+            "training_s": use.training_s,
+            "rounds": float(use.rounds),
+            "passes_per_round": passes,
+            "updates_per_round": updates,
+        },
+        fix="evaluate every tenth time, and take all scores from one pass over the same batch"
+        if _constant(use)
+        else "evaluate less often, or on a fixed part of the data until the end",
+        where=use.where,
+    )
+
+
+def _outweighs(use: EvaluationUse) -> bool:
+    return use.seconds > use.training_s
+
+
+def _constant(use: EvaluationUse) -> bool:
+    return use.rounds >= EVERY * use.updates and use.forwards >= PASSES * use.rounds
+
+
+def _updates(count: float) -> str:
+    # Rounds and updates are counted in a window that may begin and end between them.
+    return "update" if round(count) <= 1 else f"{count:.0f} updates"
+
+
+def _use(*, rounds: int, forwards: int, seconds: float, training: float = 5.0, updates: int = 40) -> EvaluationUse:
+    return EvaluationUse(
+        updates=updates,
+        rounds=rounds,
+        forwards=forwards,
+        seconds=seconds,
+        training_s=training,
+        span_s=training + seconds,
+    )
+
+
+# A full-batch graph network with two evaluations after each update; a validation set that outweighs the epoch.
+SICK = (
+    (_use(rounds=40, forwards=80, seconds=4.0),),
+    (_use(rounds=4, forwards=400, seconds=9.0),),
+)
+# An ordinary validation; one long evaluation before training began; two tiny passes after each update; none at all;
+# one pass after each update, for a curve.
+WELL = (
+    (_use(rounds=4, forwards=40, seconds=0.6),),
+    (_use(rounds=1, forwards=200, seconds=20.0),),
+    (_use(rounds=40, forwards=80, seconds=0.1),),
+    (_use(rounds=0, forwards=0, seconds=0.0),),
+    (_use(rounds=40, forwards=40, seconds=1.5),),
+)

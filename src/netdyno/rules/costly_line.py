@@ -1,0 +1,152 @@
+"""A few lines beside the model's work take the time.
+
+Looks for:  at most three lines of one function, in time between the watched calls, on which the sampler met the
+            training thread in a tenth of all looks or more.
+Matters:    what they do is neither data nor model, so that no change to either wins it back.
+Try:        do it every hundredth update, on fewer values, on the device, or in another thread or process.
+Not this:   values read back into Python (see `hidden-syncs`), logging through a logger that is known
+            (see `logging-cost`), evaluation (see `costly-evaluation`).
+"""
+
+import os
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.evidence import GAP, LineCost, LineCosts, ParameterUse, Place
+from netdyno.records.measured import Interval
+from netdyno.rules._base import rule
+from netdyno.stats.shares import counted_share
+
+WORTH_A_WORD = 0.10  # below a tenth of the time, noise and cure cost about the same
+SURELY = 0.05  # what the default least gain of a trial asks for; the whole interval has to lie above it
+FEW = 3  # more than three lines are a part of the program, and no place to point at
+# A line with less than a quarter of what the costliest one takes is not what a reader should look at.
+BESIDE = 1 / 4
+ERROR = 0.05
+# Between forward and backward lies the loss. What a library does there is taken for it, and other lines are only suspected.
+LOSS_GAP = f"{GAP}forward"
+
+
+@rule(suggests=())
+def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | None:
+    spots = spots_of(lines)
+    if not spots:
+        return None
+    worst = spots[0]
+    # The costliest of many spots is picked because it looks costly; the interval allows for all that it was picked from.
+    share = counted_share(worst.samples, lines.samples, level=1 - ERROR / len(spots))
+    if share.middle < WORTH_A_WORD or share.low < SURELY:
+        return None
+    return Finding(
+        says=f"{_named(worst)} {_take(worst)} {share.middle:.0%} of the time ({_range(share)}), beside the model's work",
+        layer="compute",
+        saves=Saving(low=0.0, high=share.middle),
+        because={
+            "share": share.middle,
+            "share_low": share.low,
+            "share_high": share.high,
+            "samples": float(worst.samples),
+            "looks": float(lines.samples),
+        },
+        fix="do it every hundredth update or on fewer values; what training cannot go on without (an environment, say) "
+        "can often work in processes of its own",
+        where=worst.where,
+        confidence=0.5 if worst.loss_gap or _hidden_model(parameters) else 1.0,
+    )
+
+
+class Spot(NamedTuple):
+    """Up to three lines of one function, and how often the training thread was met on them."""
+
+    where: Place
+    function: str
+    lines: tuple[int, ...]
+    samples: int
+    loss_gap: bool
+
+
+def spots_of(lines: LineCosts) -> list[Spot]:
+    """Every function with samples in gaps, by its costliest lines; the costliest function first."""
+    beside = sorted((line for line in lines.lines if _beside(line)), key=_function)
+    spots = [_spot(tuple(group)) for _, group in groupby(beside, key=_function)]
+    return sorted(spots, key=lambda spot: -spot.samples)
+
+
+def _spot(lines: Iterable[LineCost]) -> Spot:
+    by_line: dict[int, list[LineCost]] = {}
+    for line in lines:
+        by_line.setdefault(line.where.line or 0, []).append(line)
+    ranked = sorted(by_line.values(), key=_samples, reverse=True)
+    picked = [one for one in ranked[:FEW] if _samples(one) >= BESIDE * _samples(ranked[0])]
+    first = picked[0][0]
+    total = sum(_samples(one) for one in picked)
+    unsure = sum(line.samples for one in picked for line in one if line.phase == LOSS_GAP)
+    numbers = tuple(sorted(one[0].where.line or 0 for one in picked))
+    return Spot(first.where, first.function, numbers, total, loss_gap=2 * unsure > total)
+
+
+def _beside(line: LineCost) -> bool:
+    return line.phase.startswith(GAP) and not (line.phase == LOSS_GAP and line.framework)
+
+
+def _function(line: LineCost) -> tuple[str, str]:
+    return line.where.file or "", line.function
+
+
+def _samples(lines: Iterable[LineCost]) -> int:
+    return sum(line.samples for line in lines)
+
+
+def _hidden_model(parameters: ParameterUse | None) -> bool:
+    """True when gradients arrive in modules that nobody was seen to call: gaps may then be the model's own work."""
+    return parameters is not None and parameters.unseen > 0
+
+
+def _named(spot: Spot) -> str:
+    name = os.path.basename(spot.where.file or "?")
+    plural = "line" if len(spot.lines) == 1 else "lines"
+    return f"{plural} {', '.join(map(str, spot.lines))} of {name} (`{spot.function}`)"
+
+
+def _take(spot: Spot) -> str:
+    return "takes" if len(spot.lines) == 1 else "take"
+
+
+def _range(share: Interval) -> str:
+    return f"{share.low:.0%} to {share.high:.0%}"
+
+
+def _line(number: int, samples: int, *, phase: str, framework: str = "", function: str = "train_model") -> LineCost:
+    where = Place(file="train.py", line=number)
+    return LineCost(
+        where=where, function=function, phase=phase, samples=samples, share=samples / 1000, framework=framework
+    )
+
+
+def _costs(*lines: LineCost, looks: int = 1000) -> LineCosts:
+    return LineCosts(lines=lines, samples=looks, hz=50.0)
+
+
+def _parameters(unseen: int) -> ParameterUse:
+    return ParameterUse(updates=20, received=10, frozen=0, unseen=unseen)
+
+
+# Histograms of all weights and of all gradients; the stepping of an environment; a model that is called past its
+# `__call__`, so that its gap may be its own work (a suspicion); metrics before the backward pass (another).
+SICK = (
+    (_costs(_line(120, 140, phase="after zero_grad", framework="numpy"), _line(122, 130, phase="after zero_grad")),),
+    (_costs(_line(61, 480, phase="after optimizer", function="main")),),
+    (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(4)),
+    (_costs(_line(70, 300, phase="after forward")), _parameters(0)),
+)
+# A functional loss between forward and backward; the model itself; lines that take little; too few looks to tell;
+# a twelfth of the time spread over forty lines.
+WELL = (
+    (_costs(_line(40, 150, phase="after forward", framework="torch")),),
+    (_costs(_line(17, 600, phase="forward", framework="torch"), _line(9, 300, phase="data")),),
+    (_costs(_line(120, 50, phase="after optimizer")),),
+    (_costs(_line(120, 3, phase="after optimizer"), looks=20),),
+    (_costs(*(_line(100 + number, 3, phase="after optimizer") for number in range(40))),),
+)

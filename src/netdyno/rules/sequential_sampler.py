@@ -1,0 +1,91 @@
+"""Training reads its samples in the same order every time.
+
+Looks for:  a loader that trains, over a data set with indices, whose samples come in the order of the data set,
+            several batches to a pass.
+Matters:    batches are the same in each epoch; where the data are sorted, by class or by source, each of them teaches
+            one thing and unlearns the others.
+Try:        `shuffle=True` for training; a generator of its own keeps it repeatable.
+Not this:   a full batch, a stream, an order that the author passed on purpose, or windows of a text or a time series.
+"""
+
+from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.evidence import Loader, LoaderUse, Place
+from netdyno.rules._base import rule
+
+# Batches of one class each prove harm. Mixed batches only repeat; without labels the order may have a meaning.
+PROVEN, REPEATED, UNKNOWN = 1.0, 0.8, 0.5
+
+
+@rule(suggests=())
+def sequential_sampler(use: LoaderUse) -> Finding | None:
+    fixed = [loader for loader in use.loaders if _in_order(loader)]
+    if not fixed:
+        return None
+    worst = min(fixed, key=lambda loader: (loader.labels_vary is not False, loader.labels_vary is None))
+    length = worst.length or 0
+    return Finding(
+        says=f"training reads its {length} samples in the order of the data set, {-(-length // worst.batch_size)} batches to a pass{_labels(worst)}",
+        layer="generalisation",
+        saves=Saving(low=0.0, high=0.0),  # it costs quality, not time
+        because={"samples": float(length), "batch_size": float(worst.batch_size), "passes": float(worst.passes)},
+        fix="pass `shuffle=True` to the training loader, unless the order itself is what is learnt",
+        where=worst.where,
+        confidence=_confidence(worst),
+    )
+
+
+def _in_order(loader: Loader) -> bool:
+    if not loader.trains or loader.iterable or loader.own_order or loader.sequence:
+        return False
+    return loader.ordered and 0 < loader.batch_size < (loader.length or 0)
+
+
+def _labels(loader: Loader) -> str:
+    return ", and the first batches hold one class each" if loader.labels_vary is False else ""
+
+
+def _confidence(loader: Loader) -> float:
+    if loader.labels_vary is None:
+        return UNKNOWN
+    return REPEATED if loader.labels_vary else PROVEN
+
+
+def _loader(**fields: object) -> Loader:
+    known: dict[str, object] = {
+        "where": Place(file="train.py", line=88),
+        "dataset": "MNIST",
+        "trains": True,
+        "iterable": False,
+        "length": 60_000,
+        "batch_size": 64,
+        "sampler": "SequentialSampler",
+        "own_order": False,
+        "ordered": True,
+        "workers": 0,
+    }
+    return Loader(**(known | fields))  # type: ignore[arg-type]
+
+
+def _use(*loaders: Loader) -> LoaderUse:
+    return LoaderUse(loaders=loaders, span_s=10.0)
+
+
+# Sorted by class; mixed, but always the same batches; a data set of which no labels were seen (a suspicion).
+SICK = (
+    (_use(_loader(labels_vary=False)),),
+    (_use(_loader(labels_vary=True)),),
+    (_use(_loader()),),
+)
+# Shuffled; a test loader beside it; a full batch; a stream; an author's own sampler; windows of a text.
+WELL = (
+    (
+        _use(
+            _loader(ordered=False, sampler="RandomSampler"),
+            _loader(trains=False, labels_vary=False),
+        ),
+    ),
+    (_use(_loader(length=64, labels_vary=True)),),
+    (_use(_loader(iterable=True, length=None)),),
+    (_use(_loader(own_order=True, sampler="BucketSampler")),),
+    (_use(_loader(sequence=True)),),
+)
