@@ -15,6 +15,8 @@ class Config(NamedTuple):
     that does not end within `grace_s` more is ended from outside. `hz` is the rate of the line sampler, 0 for none.
     `recipe` holds changes that are on from the start; `line` is the socket on which orders come. `nudge` moves each
     initial weight by so many units in the last place. Without `watch` only updates and losses are counted.
+    `lab` is the lab's process: whoever rides aboard dies with it. The text `"lab": <process>,` is looked for before the
+    JSON is read.
     """
 
     folder: str
@@ -30,6 +32,7 @@ class Config(NamedTuple):
     scratch: str | None = None
     warmup: int = 2
     losses: bool = False
+    lab: int | None = None
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Config | None:
@@ -44,4 +47,5 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config | No
 
 def in_words(config: Config) -> str:
     """The wishes as they stand in the environment."""
-    return json.dumps(config._asdict())
+    fields = config._asdict()
+    return json.dumps({"lab": fields.pop("lab"), **fields})
