@@ -17,12 +17,6 @@ from netdyno.records.record import Baseline
 # A finding this sure is called found; below it, it is a suspicion that an experiment has to settle.
 SURE = 0.7
 
-# What a ceiling alone accounts for is a lower bound. Real products reach half to nine tenths of the best one; an
-# element-wise operator a third to two thirds, since fresh memory for its answer costs traffic that no byte count has.
-# From a quarter of a step on, such a limit therefore rules most of it.
-ROOFLINE_SHARE = 0.25
-# While threads spin at barriers for others that have no core, running time was seen to grow tenfold.
-SPUN_SHARE = 0.04
 # A fifth of the time without a core is more than the housekeeping of any quiet machine.
 SPINS = 0.20
 

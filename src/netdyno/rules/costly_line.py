@@ -9,6 +9,7 @@ Not this:   values read back into Python (see `hidden-syncs`), logging through a
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
@@ -25,8 +26,10 @@ FEW = 3  # more than three lines are a part of the program, and no place to poin
 # A line with less than a quarter of what the costliest one takes is not what a reader should look at.
 BESIDE = 1 / 4
 ERROR = 0.05
-# Between forward and backward lies the loss. What a library does there is taken for it, and other lines are only suspected.
+# Between forward and backward lies the loss, written by hand or called. There only what no gradient can pass through is
+# surely beside the model's work: Python's own library, and these.
 LOSS_GAP = f"{GAP}forward"
+NO_GRADIENTS = frozenset({"numpy", "scipy", "sklearn", "pandas", "PIL", "cv2", "matplotlib"}) | sys.stdlib_module_names
 
 
 @rule(suggests=())
@@ -36,11 +39,12 @@ def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | 
         return None
     worst = spots[0]
     # The costliest of many spots is picked because it looks costly; the interval allows for all that it was picked from.
+    unseen = _unseen_model(parameters)
     share = counted_share(worst.samples, lines.samples, level=1 - ERROR / len(spots))
     if share.middle < WORTH_A_WORD or share.low < SURELY:
         return None
     return Finding(
-        says=f"{_named(worst)} {_take(worst)} {share.middle:.0%} of the time ({_range(share)}), beside the model's work",
+        says=f"{_named(worst)} {_take(worst)} {share.middle:.0%} of the time ({_range(share)}), {_beside_what(unseen)}",
         layer="compute",
         saves=Saving(low=0.0, high=share.middle),
         because={
@@ -53,7 +57,7 @@ def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | 
         fix="do it every hundredth update or on fewer values; what training cannot go on without (an environment, say) "
         "can often work in processes of its own",
         where=worst.where,
-        confidence=0.5 if worst.loss_gap or _hidden_model(parameters) else 1.0,
+        confidence=0.5 if unseen else 1.0,
     )
 
 
@@ -64,7 +68,6 @@ class Spot(NamedTuple):
     function: str
     lines: tuple[int, ...]
     samples: int
-    loss_gap: bool
 
 
 def spots_of(lines: LineCosts) -> list[Spot]:
@@ -82,13 +85,14 @@ def _spot(lines: Iterable[LineCost]) -> Spot:
     picked = [one for one in ranked[:FEW] if _samples(one) >= BESIDE * _samples(ranked[0])]
     first = picked[0][0]
     total = sum(_samples(one) for one in picked)
-    unsure = sum(line.samples for one in picked for line in one if line.phase == LOSS_GAP)
     numbers = tuple(sorted(one[0].where.line or 0 for one in picked))
-    return Spot(first.where, first.function, numbers, total, loss_gap=2 * unsure > total)
+    return Spot(first.where, first.function, numbers, total)
 
 
 def _beside(line: LineCost) -> bool:
-    return line.phase.startswith(GAP) and not (line.phase == LOSS_GAP and line.framework)
+    if line.phase == LOSS_GAP:
+        return line.framework.partition(".")[0] in NO_GRADIENTS
+    return line.phase.startswith(GAP)
 
 
 def _function(line: LineCost) -> tuple[str, str]:
@@ -99,7 +103,7 @@ def _samples(lines: Iterable[LineCost]) -> int:
     return sum(line.samples for line in lines)
 
 
-def _hidden_model(parameters: ParameterUse | None) -> bool:
+def _unseen_model(parameters: ParameterUse | None) -> bool:
     """True when gradients arrive in modules that nobody was seen to call: gaps may then be the model's own work."""
     return parameters is not None and parameters.unseen > 0
 
@@ -108,6 +112,10 @@ def _named(spot: Spot) -> str:
     name = os.path.basename(spot.where.file or "?")
     plural = "line" if len(spot.lines) == 1 else "lines"
     return f"{plural} {', '.join(map(str, spot.lines))} of {name} (`{spot.function}`)"
+
+
+def _beside_what(unseen: bool) -> str:
+    return "in no call of a module; it may be the model's own work" if unseen else "beside the model's work"
 
 
 def _take(spot: Spot) -> str:
@@ -134,17 +142,22 @@ def _parameters(unseen: int) -> ParameterUse:
 
 
 # Histograms of all weights and of all gradients; the stepping of an environment; a model that is called past its
-# `__call__`, so that its gap may be its own work (a suspicion); metrics before the backward pass (another).
+# `__call__`, so that its gap may be its own work (a suspicion); metrics in numpy before the backward pass.
 SICK = (
-    (_costs(_line(120, 140, phase="after zero_grad", framework="numpy"), _line(122, 130, phase="after zero_grad")),),
+    (
+        _costs(
+            _line(120, 140, phase="after zero_grad", framework="numpy.histogram"), _line(122, 130, phase="after sync")
+        ),
+    ),
     (_costs(_line(61, 480, phase="after optimizer", function="main")),),
     (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(4)),
-    (_costs(_line(70, 300, phase="after forward")), _parameters(0)),
+    (_costs(_line(70, 300, phase="after forward", framework="sklearn.metrics.f1_score")), _parameters(0)),
 )
-# A functional loss between forward and backward; the model itself; lines that take little; too few looks to tell;
-# a twelfth of the time spread over forty lines.
+# A functional loss between forward and backward, and one by hand; the model itself; lines that take little; too few
+# looks to tell; a twelfth of the time spread over forty lines.
 WELL = (
-    (_costs(_line(40, 150, phase="after forward", framework="torch")),),
+    (_costs(_line(40, 150, phase="after forward", framework="torch.nn.functional.cross_entropy")),),
+    (_costs(_line(41, 150, phase="after forward")),),
     (_costs(_line(17, 600, phase="forward", framework="torch"), _line(9, 300, phase="data")),),
     (_costs(_line(120, 50, phase="after optimizer")),),
     (_costs(_line(120, 3, phase="after optimizer"), looks=20),),
