@@ -280,3 +280,15 @@ def test_a_look_around_after_a_fork_is_of_the_new_process():
         os._exit(len(neighbourhood.read().tasks))
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_what_the_machine_does_is_asked_only_when_tasks_can_crowd_the_cores():
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    few, enough = Neighbourhood(cores=1000).read(), Neighbourhood(cores=1).read()
+    stop.set()
+    thread.join()
+    assert few.busy is None
+    assert enough.busy > 0
+    assert enough.since(few).busy is None

@@ -51,8 +51,19 @@ class Weighed(Generic[T]):
         return sum(self.costs) / 1e9
 
 
-def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> float:
-    """Seconds per step that measuring costs in a turn of `steps` steps of this workload, weighed in place.
+class Cost(NamedTuple):
+    """Seconds on a core that measuring costs: the readings of a step, and the two looks around a whole turn."""
+
+    step: float
+    turn: float
+
+    def per_step(self, steps: int) -> float:
+        """All of it, for each step of a turn of `steps`."""
+        return self.step + self.turn / steps
+
+
+def cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> Cost:
+    """What measuring costs in turns of `steps` steps of this workload, weighed in place.
 
     The stopwatch is read at the border of every phase, and twice per turn what goes on beside the steps.
     """
@@ -68,7 +79,12 @@ def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> floa
                 stepper.take(steps)
         finally:
             stepper.close()
-    return (weighed.total() + beside.total()) / (steps * WEIGHED_TURNS)
+    return Cost(step=weighed.total() / (steps * WEIGHED_TURNS), turn=beside.total() / WEIGHED_TURNS)
+
+
+def stopwatch_cost(workload: Workload, *, seed: int = 0, steps: int = 8) -> float:
+    """Seconds per step that measuring costs in a turn of `steps` steps, the looks around it included."""
+    return cost(workload, seed=seed, steps=steps).per_step(steps)
 
 
 def overhead(

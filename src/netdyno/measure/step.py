@@ -26,7 +26,7 @@ class Stepper:
     def __init__(self, subject: Subject, stopwatch: Stopwatch) -> None:
         self.subject = subject
         self.stopwatch = stopwatch
-        self.beside: Callable[[], Bystanders] = Neighbourhood().read
+        self.beside: Callable[[], Bystanders] = Neighbourhood(host.cores()).read
         self.batches = subject.feed.epochs(nested=stopwatch.nested)
 
     def take(self, steps: int) -> Turn:
@@ -82,8 +82,9 @@ def beside_others(turn: Turn, beside: Bystanders, *, cores: int) -> Turn:
         turn,
         others_running=beside.running,
         others_waiting=beside.waiting,
-        foreign_running=max(0.0, beside.busy - beside.running - turn.time.running),
-        crowded=at_work > cores,
+        foreign_running=max(0.0, (beside.busy or 0.0) - beside.running - turn.time.running),
+        # A thread that was born in this turn has no earlier reading to compare with: the next turn will tell.
+        crowded=at_work > cores and beside.busy is not None,
     )
 
 

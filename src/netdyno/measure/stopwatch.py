@@ -96,12 +96,13 @@ class Bystanders(NamedTuple):
     """What went on beside the calling thread, in seconds since some moment long ago.
 
     `tasks` has run time and run delay of each other thread of this process and of its children; `ended` is the run time
-    of children that are no more; `busy` is what all programs together spent on the cores, in hundredths of a second.
+    of children that are no more; `busy` is what all programs together spent on the cores, to the hundredth of a second,
+    and None where too few tasks are there to crowd the cores: nobody asks then, and of all this it is the dearest to read.
     """
 
     tasks: dict[int, tuple[float, float]]
     ended: float
-    busy: float
+    busy: float | None
 
     @property
     def running(self) -> float:
@@ -121,17 +122,20 @@ class Bystanders(NamedTuple):
             for task, (run, wait) in self.tasks.items()
         }
         # What a worker ran before `before` was counted then; what it ran in all is known once it has ended.
-        return Bystanders(tasks, max(0.0, self.ended - before.ended - gone), self.busy - before.busy)
+        busy = None if self.busy is None or before.busy is None else self.busy - before.busy
+        return Bystanders(tasks, max(0.0, self.ended - before.ended - gone), busy)
 
 
 class Neighbourhood:
     """Reads what the other threads of this process, its children and the whole machine have done so far.
 
     A turn reads it twice, so it keeps the kernel's files open and lists threads only when their number has changed:
-    that is a third of what a fresh look costs, and a fresh look leaves the step that follows with cold caches.
+    a fresh look costs several times as much, and leaves the step that follows with cold caches. `cores` is how many
+    tasks beside the calling thread there must be before it is asked who else had the cores.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cores: int = 1) -> None:
+        self.cores = cores
         self._own: _Threads | None = None
         self._children: dict[int, _Threads] = {}
         self._machine: _Open | None = None
@@ -143,12 +147,12 @@ class Neighbourhood:
         if process != self._process:  # made, or forked since: the open files are those of another process
             self._process, self._children = process, {}
             self._own, self._machine = _threads_of(process), _opened("/proc/stat")
-        tasks = self._own.times() if self._own is not None else {}
-        tasks.pop(threading.get_native_id(), None)
+        tasks = self._own.times(but=threading.get_native_id()) if self._own is not None else {}
         for child in self._offspring():
             tasks |= child.times()
         dead = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Bystanders(tasks, dead.ru_utime + dead.ru_stime, _busy(self._machine))
+        busy = _busy(self._machine) if len(tasks) >= self.cores else None
+        return Bystanders(tasks, dead.ru_utime + dead.ru_stime, busy)
 
     def _offspring(self) -> Iterable["_Threads"]:
         born = self._own.children() if self._own is not None else ()
@@ -168,14 +172,14 @@ class _Threads:
         self._stats: dict[int, _Open] = {}
         self._children: dict[int, _Open] = {}
 
-    def times(self) -> dict[int, tuple[float, float]]:
-        """Run time and run delay of each thread, in seconds; none for a process that has ended."""
+    def times(self, but: int = 0) -> dict[int, tuple[float, float]]:
+        """Run time and run delay of each thread `but` one, in seconds; none for a process that has ended."""
         if self._links < 0 or os.fstat(self._folder.handle).st_nlink != self._links:
             self._list()
-        found = self._times()
-        if len(found) < len(self._stats):  # one has ended, and another may have taken its place
+        found = self._times(but)
+        if len(found) < len(self._stats) - (but in self._stats):  # one has ended, and another may have taken its place
             self._list()
-            found = self._times()
+            found = self._times(but)
         return found
 
     def children(self) -> list[int]:
@@ -186,9 +190,11 @@ class _Threads:
                 found += [int(child) for child in file.read()]
         return found
 
-    def _times(self) -> dict[int, tuple[float, float]]:
+    def _times(self, but: int) -> dict[int, tuple[float, float]]:
         found = {}
         for task, file in self._stats.items():
+            if task == but:
+                continue
             with contextlib.suppress(OSError, IndexError, ValueError):
                 run, wait, _ = file.read()
                 found[task] = (int(run) / 1e9, int(wait) / 1e9)
@@ -222,13 +228,13 @@ def _opened(path: str) -> _Open | None:
         return None
 
 
-def _busy(file: _Open | None) -> float:
+def _busy(file: _Open | None) -> float | None:
     if file is None:
-        return 0.0
+        return None
     with contextlib.suppress(OSError, IndexError, ValueError):
         user, nice, system, _, _, interrupts, soft = (int(field) for field in file.read()[1:8])
         return (user + nice + system + interrupts + soft) / TICKS
-    return 0.0
+    return None
 
 
 def children(process: int) -> list[int]:
@@ -301,7 +307,9 @@ class Stopwatch:
 
     def total(self) -> Split:
         """All phases together, in seconds."""
-        return sum(self.phases().values(), Split())
+        self._add_up()
+        running, waiting, blocked = (sum(part) / 1e9 for part in zip([0, 0, 0], *self._totals.values(), strict=True))
+        return Split(running=running, waiting=waiting, blocked=blocked)
 
     def clear(self) -> None:
         """Forget what was counted; a phase that an exception left on is off afterwards."""
