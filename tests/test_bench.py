@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from netdyno import bench
 from netdyno.errors import NetdynoError
+from netdyno.records.measured import Interval
 from netdyno.records.record import Plan, Proposal, SmokeCheck
-from netdyno.records.trial import Change
+from netdyno.records.trial import Change, Verdict
 from netdyno.store import Store
 from netdyno.targets.workload import load
 from netdyno.trials.choose import Choice
@@ -72,6 +73,32 @@ def test_a_record_that_claims_nothing_cannot_be_replayed(tuned):
     record, _, _ = tuned
     with pytest.raises(NetdynoError, match="cannot replay"):
         bench.replay(replace(record, attribution=None))
+
+
+def test_when_nothing_is_left_to_try_what_lay_near_the_line_is_tried_once_more(tuned, monkeypatch):
+    record, store, _ = tuned
+    trial = replace(record.trials[0], form="in-process", cost_s=1.0)
+    gain = Interval(middle=0.05, low=0.03, high=0.07, level=0.999)
+    undecided = Verdict(trial=0, decision="undecided", gain=gain, reasons=())
+    proposal = Proposal(
+        change=trial.change, layers=("optimizer",), numerics="same-bits", predicted_low=0.04, predicted_high=0.08,
+        why="", effort=1.0,
+    )  # fmt: skip
+    record = replace(record, plan=Plan(budget_s=600.0), trials=(trial,), verdicts=(undecided,), recipe=())
+    campaign = bench.Campaign(
+        lab=Lab(reference="garage:tiny", workload=load("garage:tiny"), plan=record.plan), store=store, listener=id,
+        clock=lambda: 0.0, began=0.0, propose=lambda *_: (proposal,), look_under=bench._look_under,
+    )  # fmt: skip
+    asked = []
+
+    def still_undecided(campaign, record, proposal, *, pairs):
+        asked.append((proposal.change, pairs))
+        return replace(record, trials=(*record.trials, trial), verdicts=(*record.verdicts, replace(undecided, trial=1)))
+
+    monkeypatch.setattr(bench, "_tried", still_undecided)
+    record = bench.walk(campaign, record)
+    assert [change for change, _ in asked] == [trial.change]  # once, and then its two chances are spent
+    assert asked[0][1] > len(trial.control.samples)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
+from netdyno.trials.again import Again, second_chance
 from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as
 from netdyno.trials.lab import TRIAL_S, AnyLab, Lab, wall_of
@@ -49,7 +50,8 @@ from netdyno.verdicts.judge import judge, seen_in
 
 # Parts of the budget. Attribution gets what the walk leaves, at least the rest: a gain that is not attributed is not claimed.
 BASELINE, NOISE, GATHER, WALK, PRUNE, FIRST_TRIAL = 0.10, 0.03, 0.10, 0.60, 0.68, 0.80
-CHANCES = 2  # trials of one intervention in a campaign: another when its prospects have grown
+# Trials of one intervention in a campaign: another when its prospects have grown, or when it lay too near the line.
+CHANCES = 2
 ONE_TRIAL = 0.25  # of the budget, at most
 PROBED_AGAIN = ("step-timeline", "loader-profile")  # what a kept change may move
 
@@ -333,7 +335,13 @@ def walk(campaign: Campaign, record: Record) -> Record:
         record = replace(record, proposals=campaign.propose(campaign, record, trust))
         choice = next_choice(record.proposals, tried=tried, timeline=campaign.facts.get(StepTimeline))
         if choice is None:
-            break
+            again = _again(campaign, record, spent)
+            if again is None:
+                break
+            campaign.says(f"trying {again.proposal.change.id} again: it saves about what is asked for")
+            record = _tried(campaign, record, again.proposal, pairs=again.pairs)
+            campaign.store.save(record)
+            continue
         tried[remembered_as(choice.proposals[0].change)] = max(
             (each.predicted_low + each.predicted_high) / 2 for each in choice.proposals
         )
@@ -344,6 +352,24 @@ def walk(campaign: Campaign, record: Record) -> Record:
         record = _tried(campaign, record, proposal)
         campaign.store.save(record)
     return record
+
+
+def _again(campaign: Campaign, record: Record, spent: Mapping[str, int]) -> Again | None:
+    """What lay too near the line to be decided gets its second chance when nothing else is left to try."""
+    plan = record.plan
+    if plan.goal != "time":
+        return None
+    return second_chance(
+        record.proposals,
+        record.trials,
+        record.verdicts,
+        spent=spent,
+        chances=CHANCES,
+        line=plan.least_gain,
+        error=_error(plan),
+        most_pairs=plan.max_pairs,
+        seconds=min(_trial_s(plan), _left_to_walk(campaign, record)),
+    )
 
 
 def _left_to_walk(campaign: Campaign, record: Record) -> float:
@@ -424,7 +450,7 @@ def _propose(campaign: Campaign, record: Record, trust: dict[str, float]) -> tup
         return proposals(lab, subject, campaign.facts, recipe=record.recipe, trust=trust)
 
 
-def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
+def _tried(campaign: Campaign, record: Record, proposal: Proposal, *, pairs: int | None = None) -> Record:
     plan = record.plan
     error = _error(plan)
     trial = try_change(
@@ -434,6 +460,7 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal) -> Record:
         error=error,
         prediction=Prediction(low=proposal.predicted_low, high=proposal.predicted_high, why=proposal.why),
         budget_s=min(_trial_s(plan), max(campaign.left(WALK), _trial_s(plan) / 3)),
+        pairs=pairs,
     )
     verdict = judge(
         trial,

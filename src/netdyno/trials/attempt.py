@@ -41,16 +41,18 @@ def try_change(
     prediction: Prediction | None = None,
     budget_s: float | None = None,
     checked: bool = True,
+    pairs: int | None = None,
 ) -> Trial:
     """A whole trial of `change` on top of `against`. Never raises for what a side does: it becomes `failed`.
 
     `error` is this trial's part of the campaign's error budget, `budget_s` its seconds (default: the plan's).
-    `checked=False` leaves out parity and guards, for a change that has passed them before.
+    `checked=False` leaves out parity and guards, for a change that has passed them before. `pairs` is how many to take
+    in one process at most (default: as many as the noise and the plan's least gain ask for).
     """
     began = lab.clock()
     intervention = read(change)
     form = lab.form(against, (*against, change))
-    session = _Session(lab=lab, change=change, against=against, form=form, error=error, began=began)
+    session = _Session(lab=lab, change=change, against=against, form=form, error=error, began=began, most=pairs)
     session.deadline = began + (budget_s or lab.plan.trial_s)
     trial = Trial(
         change=change,
@@ -95,6 +97,7 @@ class _Session:
     form: Form
     error: float
     began: float
+    most: int | None = None
     deadline: float = 0.0
     pairs: list[Pair] = field(default_factory=list)
     warmups: list[list[float]] = field(default_factory=lambda: [[], []])
@@ -128,6 +131,8 @@ class _Session:
         plan = self.lab.plan
         if self.form == "processes":
             return tuple(range(FEWEST_SPAWNS, max(plan.spawns, FEWEST_SPAWNS) + 1))
+        if self.most is not None:
+            return schedule(min(plan.min_pairs, self.most), self.most, self.error).looks
         noise = self.lab.noise.get(self.form, 0.1)
         # Half the least gain is the margin: a true gain of 1.5 times the least gain is then found, or one half of it
         # ruled out, nine times in ten.
