@@ -1,0 +1,145 @@
+"""What scripts do beside the work: reading values, saving, logging; and losses written as functions."""
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from . import steps
+from .account import EVALUATION, LOG, LOSS, SAVE, SYNC
+from .frames import user_line
+from .patches import Patches, at_home, never_traced
+
+if TYPE_CHECKING:
+    from .observe import Observer
+
+READS = ("item", "tolist", "__bool__", "__float__", "__int__")
+COPIES = ("cpu", "numpy")
+LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "triplet_margin_loss",
+)
+# (module that must have been imported, class or "" for the module, functions): patched once they are there.
+LOGGERS = (
+    (
+        "torch.utils.tensorboard.writer",
+        "SummaryWriter",
+        ("add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "add_text"),
+    ),
+    (
+        "tensorboardX.writer",
+        "SummaryWriter",
+        ("add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "add_text"),
+    ),
+    ("wandb.sdk.wandb_run", "Run", ("log",)),
+    ("mlflow", "", ("log_metric", "log_metrics", "log_artifact")),
+)
+
+
+def patch(patches: Patches, observer: "Observer") -> None:
+    """Reads, saves and functional losses; loggers follow when they are imported."""
+    import torch
+    import torch.nn.functional as F
+
+    for name in READS + COPIES:
+        patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_read, observer, name))
+        )
+    patches.replace("save", torch, "save", lambda original: _timed(observer, original, SAVE, steps.SAVE, "saves"))
+    for name in LOSSES:
+        patches.replace(name, F, name, lambda original: _loss(observer, original))
+
+
+def patch_loggers(patches: Patches, observer: "Observer", done: set[str]) -> None:
+    """Loggers that were imported since the last look."""
+    for module, kind, names in LOGGERS:
+        owner = sys.modules.get(module)
+        owner = getattr(owner, kind, None) if kind and owner is not None else owner
+        if owner is None or module in done:
+            continue
+        done.add(module)
+        for name in names:
+            patches.replace(
+                f"{module}.{name}", owner, name, lambda original: _timed(observer, original, LOG, steps.LOG, "logs")
+            )
+
+
+def _read(observer: "Observer", name: str, original: Any) -> Any:
+    account, events, facts = observer.account, observer.events, observer.facts
+    frame_of, copies = sys._getframe, name in COPIES
+
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Adam reads its step counts by .item(), once per parameter: inside an optimizer nothing is the script's.
+        if observer.off or observer.stepping or account.current == SYNC or not observer.candidate():
+            return original(self, *args, **kwargs)
+        on_host = self.is_cpu
+        if copies and on_host:  # copies nothing, waits for nothing
+            return original(self, *args, **kwargs)
+        if account.current != EVALUATION:
+            events.append(steps.SYNC)
+        facts.read(name, frame_of(1), account.current, on_host)
+        if on_host:  # ready at once: two readings of the clock would cost more than it takes
+            return original(self, *args, **kwargs)
+        account.aside(SYNC)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            account.pop()
+
+    return never_traced(read)
+
+
+def _timed(observer: "Observer", original: Any, phase: int, token: int, kind: str) -> Any:
+    account, events = observer.account, observer.events
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        if account.current == phase or not observer.candidate():
+            return original(*args, **kwargs)
+        if not events or events[-1] != token:  # a logger is told many things at once
+            events.append(token)
+        began = observer.now()
+        account.aside(phase)
+        off, observer.off = observer.off, True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            observer.off = off
+            account.pop()
+            observer.facts.beside(kind, user_line(sys._getframe(1)), observer.now() - began)
+
+    return timed
+
+
+def _loss(observer: "Observer", original: Any) -> Any:
+    account = observer.account
+    loss, is_grad_enabled = LOSS, observer.is_grad_enabled
+
+    def functional(*args: Any, **kwargs: Any) -> Any:
+        if (
+            observer.off
+            or account.current == loss
+            or observer.backwards
+            or not is_grad_enabled()
+            or not observer.candidate()
+        ):
+            return original(*args, **kwargs)
+        account.aside(loss)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            account.pop()
+
+    return never_traced(at_home(functional, original))

@@ -1,0 +1,131 @@
+"""Top-level module calls: training, evaluation, recomputation, loss modules; and where knobs take hold of a forward."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import steps
+from .account import EVALUATION, FORWARD, LOSS, RECOMPUTE
+from .patches import Patches, never_traced
+
+if TYPE_CHECKING:
+    from .observe import Observer
+
+
+def patch(patches: Patches, observer: "Observer") -> None:
+    """Replace `Module.__call__` by one that looks only at calls that are in no other."""
+    import torch
+
+    is_compiling = torch.compiler.is_compiling
+
+    def make(original: Any) -> Any:
+        outermost = Outermost(observer, original)
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807  it is one
+            # First the question whose answer a tracer knows: the rest of this function is then not in its graph.
+            if is_compiling() or observer.inside:
+                return original(self, *args, **kwargs)
+            return outermost.call(self, args, kwargs)
+
+        return never_traced(__call__)
+
+    patches.replace("module call", torch.nn.Module, "__call__", make)
+
+
+class Outermost:
+    """What is done around a module call that is in no other."""
+
+    def __init__(self, observer: "Observer", original: Any) -> None:
+        import torch
+
+        self.observer = observer
+        self.original = original
+        self.is_grad_enabled = torch.is_grad_enabled
+        self.tracing = torch._C._get_tracing_state
+
+    def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = self.observer
+        if not seen.candidate() or self.tracing():
+            return self.original(module, *args, **kwargs)
+        before, seen.inside = seen.inside, 1
+        try:
+            if seen.backwards:
+                return self._timed(RECOMPUTE, module, args, kwargs)
+            if not self.is_grad_enabled():
+                return self._evaluation(module, args, kwargs)
+            known = seen.facts.model(module)
+            if known.is_loss:
+                return self._timed(LOSS, module, args, kwargs)
+            return self._training(known, module, args, kwargs)
+        finally:
+            seen.inside = before
+
+    def _timed(self, phase: int, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        account = self.observer.account
+        account.aside(phase)
+        try:
+            return self.original(module, *args, **kwargs)
+        finally:
+            account.pop()
+
+    def _evaluation(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = self.observer
+        account, view = seen.account, seen.view
+        account.push(EVALUATION)
+        try:
+            if seen.entered:
+                seen.leave_forward()
+            if not seen.off:
+                seen.once(steps.EVALUATION)
+                seen.facts.evaluated(module)
+            # A module without weights, or one that rides in the loop (a metric, a transform), is no model's evaluation.
+            if view.hooked and not seen.facts.model(module).is_loss:
+                return self._hooked_evaluation(module, args, kwargs)
+            return self.original(module, *args, **kwargs)
+        finally:
+            account.pop()
+
+    def _hooked_evaluation(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from contextlib import ExitStack
+
+        view = self.observer.view
+        with ExitStack() as stack:
+            for enter in view.around_evaluation:
+                stack.enter_context(enter())
+            for change in view.inputs:
+                args, kwargs = change(args, kwargs)
+            return view.calls.get(id(module), self._plain(module))(*args, **kwargs)
+
+    def _plain(self, module: Any) -> Any:
+        return lambda *args, **kwargs: self.original(module, *args, **kwargs)
+
+    def _training(self, known: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = self.observer
+        account, view = seen.account, seen.view
+        account.push(FORWARD)
+        try:
+            seen.events.append(steps.FORWARD)
+            seen.forwards += 1
+            if not seen.off or known.new:
+                seen.facts.trained(known, module, args, kwargs)
+            if view.hooked and known.trains:
+                seen.enter_forward()
+                for change in view.inputs:
+                    args, kwargs = change(args, kwargs)
+                stand_in = view.calls.get(id(module))
+                if stand_in is not None:
+                    return self._out(stand_in(*args, **kwargs), sys._getframe(3))
+            output = self.original(module, *args, **kwargs)
+            if seen.forwards > seen.usual_forwards:
+                self._out(output, sys._getframe(3))
+            return output
+        finally:
+            account.pop()
+            if seen.counts_forwards:
+                seen.finish(-1)
+
+    def _out(self, output: Any, frame: Any) -> Any:
+        """More forwards in a row than usual: find out whether this one's result is ever differentiated."""
+        seen = self.observer
+        if not seen.off and seen.forwards > seen.usual_forwards:
+            seen.facts.extra_forward(output, frame)
+        return output

@@ -1,0 +1,482 @@
+"""Watches a script train: counts its updates, splits their time, and tells who asks at the end of each."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from statistics import median
+from threading import get_ident
+from typing import Any
+
+from . import asides, batches, forwards, steps, updates
+from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
+from .config import Config
+from .facts import OFTEN, SELDOM, Facts
+from .lines import Sampler
+from .patches import Patches
+from .steps import Steps
+from .view import View
+
+# Backward passes without a step of a torch optimizer: accumulation rarely goes further, and where there is no
+# optimizer object at all (SGD by hand, fastai) it need not be waited for longer.
+BACKWARDS = 12
+# With an optimizer in sight accumulation may be long; 256 micro-batches are the most that was ever met.
+BACKWARDS_BEFORE_AN_OPTIMIZER = 256
+# Forwards, or batches, without any backward pass. Evaluation before training is commonly shorter than this.
+FORWARDS = 64
+FORWARDS_BEFORE_AN_OPTIMIZER = 2000
+# Below this an update costs so little that watching each would show: watch some in a row, and count the rest.
+QUICK_NS = 2_000_000
+BURST, PERIOD = 50, 500
+# Updates after warm-up that say how quick they are.
+PACE = 30
+KEPT_TIMES = 400
+# Losses are streamed by the tick, which holds all: more than this and the early ones are known already.
+KEPT_LOSSES = 20_000
+# On a device a loss is read this many updates late, when it has long arrived.
+LATE = 2
+
+
+class Observer:
+    """Rides along. Nothing of it raises into the script, except what `boundary` means to raise."""
+
+    def __init__(self, config: Config) -> None:
+        import torch
+
+        self.config = config
+        self.view = View()
+        self.boundary: list[Callable[[], None]] = []
+        self.updates = 0
+        self.counted_by = "time"
+        self.training_thread: int | None = None
+        self.account = Account()
+        self.steps = Steps()
+        self.events = self.steps.events
+        self.troubles: list[tuple[str, str]] = []
+        self.points: dict[str, dict[str, Any]] = {}
+        self.is_grad_enabled = torch.is_grad_enabled
+        self.now = time.perf_counter_ns
+        self._item = torch._C.TensorBase.item
+        # Hot switches. `off`: count only. `inside`: module calls are nobody's business now.
+        self.watching = config.watch
+        self.off = not config.watch
+        self.inside = 0
+        self.fetching = self.making = self.stepping = False
+        self.looking = True
+        # What happened since the last update, or since the last backward pass.
+        self.forwards = self.backwards = self.grads = self.batches = 0
+        self.backwards_done = 0
+        self.usual_forwards = sys.maxsize
+        self.steps_begun = 0
+        self.scaled = False
+        self.unscaled_loss: tuple[Any, Any] | None = None
+        self.fetched: Any = None
+        self.counts_backwards = self.counts_forwards = self.counts_batches = False
+        self.counted = 0  # updates whose events and times were watched, since warm-up
+        self.facts = Facts(self)
+        self.sampler = Sampler(self, config.hz if config.watch else 0)
+        self.entered: list[AbstractContextManager[Any]] = []
+        self.bursts = False
+        self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
+        self.losses: list[float | None] = []
+        self.first_loss: float | None = None
+        self.last_loss: float | None = None
+        self._loss: float | None = None
+        self._late: deque[tuple[int, Any, Any]] = deque()
+        self._ended = 0
+        self._modules = 0
+        self._loggers: set[str] = set()
+        self._patches = Patches()
+        self._handles: list[Any] = []
+        self._made = 0
+        self._stepper: Any = None
+        self._depth = 0
+
+    # who rides where
+
+    def candidate(self) -> bool:
+        """Whether this is the training thread, or might turn out to be."""
+        thread = self.training_thread
+        return get_ident() == thread if thread is not None else self._may_train()
+
+    def _may_train(self) -> bool:
+        data = sys.modules.get("torch.utils.data")
+        if data is not None and data.get_worker_info() is not None:
+            self.training_thread = -1  # a loader's worker: nobody's thread
+            return False
+        return True
+
+    def _settle(self) -> bool:
+        """This thread trains: from now on only it is watched."""
+        if not self._may_train():
+            return False
+        self.training_thread = get_ident()
+        self.inside, self.fetching, self.making, self.backwards = 0, False, False, 0
+        self.off = not self.watching
+        if self.watching:
+            self.account.start()
+        self._ended = self.now()
+        return True
+
+    def forked(self) -> None:
+        """In a forked child: whoever trains here is somebody else."""
+        self.training_thread = None
+        self.account.on = False
+        self.account.clock = None
+        self.sampler.clear()
+        if self.sampler.hz:
+            self.sampler.start()
+
+    def guarded(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
+        """What `call` gives; None, and a note, when it fails."""
+        try:
+            return call(*args)
+        except Exception as error:
+            self.trouble(where, error)
+            return None
+
+    def trouble(self, where: str, error: BaseException) -> None:
+        """Note a failure of our own."""
+        if len(self.troubles) < KEPT_TIMES:
+            self.troubles.append((where, f"{type(error).__name__}: {error}"))
+
+    # patches
+
+    def apply(self) -> None:
+        """Replace what has to be replaced."""
+        self._handles = updates.patch_counting(self._patches, self)
+        if self.watching or self.config.recipe or self.config.line is not None or self.config.nudge:
+            forwards.patch(self._patches, self)
+            batches.patch(self._patches, self)
+            updates.patch(self._patches, self)
+            asides.patch(self._patches, self)
+
+    def remove(self) -> None:
+        """Put everything back."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._patches.undo()
+        self._loggers.clear()
+        self.leave_forward()
+
+    def close(self) -> None:
+        """Remove every patch; what still holds one of our functions passes through it."""
+        self.sampler.stop()
+        self.remove()
+        self.account.stop()
+        self.training_thread = -1
+        self.off, self.inside = True, 1
+
+    def patches(self) -> dict[str, Any]:
+        """The self-test: which points fired."""
+        return {"points": self.points}
+
+    # around a forward
+
+    def enter_forward(self) -> None:
+        """Enter what knobs want around forward and loss."""
+        if self.entered:
+            return
+        for enter in self.view.around_forward:
+            context = enter()
+            context.__enter__()
+            self.entered.append(context)
+
+    def leave_forward(self) -> None:
+        """Leave it, before backward and wherever else a forward is certainly over."""
+        while self.entered:
+            self.entered.pop().__exit__(None, None, None)
+
+    def once(self, token: int) -> None:
+        """Note an event unless the last one was the same."""
+        if not self.events or self.events[-1] != token:
+            self.events.append(token)
+
+    # backward
+
+    def begin_backward(self) -> bool:
+        """A backward pass begins; False if it is none of ours."""
+        if get_ident() != self.training_thread and (self.training_thread is not None or not self._settle()):
+            return False
+        if self.backwards:  # a checkpoint that is run backwards within a backward pass
+            return False
+        if self.entered:
+            self.leave_forward()
+        self.backwards = 1
+        self.events.append(steps.BACKWARD)
+        self.account.push(BACKWARD)
+        if not self.off:
+            self.guarded("gradients", self.facts.before_backward, self._item)
+        return True
+
+    def end_backward(self, tensors: Any) -> None:
+        """It is over; `tensors` is what it started from, None if it failed."""
+        self.backwards = 0
+        try:
+            if tensors is not None:
+                self.backwards_done += 1
+                self.guarded("loss", self._read_loss, tensors)
+                if not self.off:
+                    self.guarded("backward", self.facts.backward_done, self.forwards)
+                self.forwards = 0
+                if self.counts_backwards:
+                    self.finish(-1)
+                elif self.counted_by != "optimizer":
+                    self._choose_unit()
+        finally:
+            self.account.leave(BACKWARD)
+
+    def _choose_unit(self) -> None:
+        patience = BACKWARDS_BEFORE_AN_OPTIMIZER if self._made else BACKWARDS
+        if self.backwards_done >= patience:
+            self._count_by("backward")
+
+    def _count_by(self, unit: str) -> None:
+        if unit == self.counted_by:
+            return
+        if self.updates:  # what was counted was something else
+            self.updates = self.counted = 0
+            self.steps.forget()
+            self.update_ns.clear()
+            self.losses.clear()
+            self.first_loss = None
+        self.counted_by = unit
+        self.counts_backwards = unit == "backward"
+        self.counts_forwards = unit == "forward"
+        self.counts_batches = unit == "batch"
+
+    def _read_loss(self, tensors: Any) -> None:
+        root = tensors if not isinstance(tensors, list | tuple) else tensors[0] if len(tensors) == 1 else None
+        scaled, self.unscaled_loss = self.unscaled_loss, None
+        if scaled is not None and scaled[0] is root:
+            root = scaled[1]
+        if root is None or root.numel() != 1:
+            return
+        if root.is_cpu:
+            # Ready: nothing waits. Micro-batches of one update add up.
+            self._loss = (self._loss or 0.0) + self._item(root.detach())
+        elif root.is_cuda:
+            self._copy_later(root.detach())
+
+    def _copy_later(self, value: Any) -> None:
+        import torch
+
+        copy = torch.empty((), dtype=value.dtype, pin_memory=True)
+        copy.copy_(value.reshape(()), non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+        self._late.append((self.updates, copy, event))
+
+    # optimizers
+
+    def made_optimizer(self, optimizer: Any) -> None:
+        """An optimizer was constructed."""
+        self._made += 1
+        if self._made < 64:
+            self.guarded("optimizer made", self.facts.optimizer, optimizer)
+
+    def step_begins(self, optimizer: Any) -> None:
+        """The outermost optimizer step on this thread begins; a closure may run within it."""
+        if get_ident() != self.training_thread and (self.training_thread is not None or not self._settle()):
+            return
+        if self.stepping and self._stepper is not optimizer:
+            return  # an optimizer that wraps another
+        self._stepper = optimizer
+        self.stepping = True
+        self.steps_begun += 1
+        self._depth = len(self.account.stack)
+        self.account.push(OPTIMIZER)
+        if not self.off:
+            self.guarded("optimizer", self._look_at, optimizer)
+
+    def _look_at(self, optimizer: Any) -> None:
+        self.facts.before_step(self.facts.optimizer(optimizer))
+
+    def step_ends(self, optimizer: Any) -> None:
+        """It is over: an update is finished."""
+        if get_ident() != self.training_thread or self._stepper is not optimizer:
+            return
+        self.stepping, self._stepper = False, None
+        if self.entered:
+            self.leave_forward()
+        if self.counted_by != "optimizer":
+            self._count_by("optimizer")
+        entry = self.facts.optimizer(optimizer)
+        if not entry.steps:
+            self.view.optimizers.append(optimizer)
+        entry.steps += 1
+        self.account.unwind(self._depth + 1)
+        try:
+            self.events.append(steps.STEP + entry.index)
+            self.finish(entry.index)
+        finally:
+            self.account.leave(OPTIMIZER)
+
+    def skipped(self, optimizer: Any) -> None:
+        """A scaler found infinities and stepped no optimizer."""
+        self.facts.optimizer(optimizer).skipped += 1
+        self.events.append(steps.SKIP)
+
+    # the end of an update
+
+    def finish(self, optimizer: int) -> None:
+        """An update is over. Everything from here is our own time, until the caller leaves its phase."""
+        account = self.account
+        account.switch(NETDYNO)
+        began = account.seen if account.on else self.now()
+        self.updates += 1
+        try:
+            self._keep_loss()
+            if self.watching and not self.off:
+                self.update_ns.append(began - self._ended)
+                self.counted += 1
+                self.guarded("steps", self._note, optimizer)
+            else:
+                self.events.clear()
+            self.scaled = False
+            self.backwards_done = 0
+            for call in self.boundary[:]:
+                try:
+                    call()
+                except Exception as error:
+                    self.trouble("boundary", error)
+        finally:
+            self._ended = self.now()
+
+    def _note(self, optimizer: int) -> None:
+        at = self.updates
+        expected = max(1, len(self.facts.optimizers)) if optimizer >= 0 else 1
+        self.steps.finish(optimizer, expected)
+        self.looking = at <= OFTEN or at % SELDOM == 0
+        self.facts.update_done()
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            asides.patch_loggers(self._patches, self, self._loggers)
+        if self.looking:
+            self.facts.describe()
+        if at == self.config.warmup:
+            self._warm()
+        if self.config.line is None and at >= self.config.warmup + PACE:
+            self._pace(at)
+
+    def _warm(self) -> None:
+        """From here on statistics count."""
+        self.counted = 0
+        self.account.clear()
+        self.update_ns.clear()
+        self.facts.restart()
+        self.sampler.clear()
+
+    def _pace(self, at: int) -> None:
+        """Quick updates are watched some in a row; in between they are counted."""
+        if not self.bursts:
+            self.bursts = at == self.config.warmup + PACE and median(self.update_ns) < QUICK_NS
+        if self.bursts and at % PERIOD >= BURST:
+            self._rest()
+
+    def _rest(self) -> None:
+        self.off = True
+        self.inside = 0 if self.view.hooked else 1
+        self.account.stop()
+        self.boundary.append(self._wake)
+
+    def _wake(self) -> None:
+        self.inside = 0 if self.view.hooked else 1
+        if self.updates % PERIOD:
+            return
+        self.boundary.remove(self._wake)
+        self.off, self.inside = False, 0
+        self.account.start(OPTIMIZER)
+        self.account.switch(NETDYNO)
+
+    def _keep_loss(self) -> None:
+        while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
+            _, copy, _ = self._late.popleft()
+            self._told(self._item(copy))
+        if self._loss is not None:
+            self._told(self._loss)
+            self._loss = None
+
+    def _told(self, loss: float) -> None:
+        if self.first_loss is None:
+            self.first_loss = loss
+        self.last_loss = loss
+        if self.config.losses and len(self.losses) < KEPT_LOSSES:
+            self.losses.append(loss)
+
+    # what is told
+
+    @property
+    def cycle(self) -> int | None:
+        """Updates in one period of the script's events."""
+        return self.steps.cycle
+
+    @property
+    def event(self) -> str:
+        """The event string of the update that ended last."""
+        return steps.in_words(self.steps.last)
+
+    def reading(self) -> dict[str, Any]:
+        """Where the clocks and phases stand now; call it on the training thread, at a boundary."""
+        account = self.account
+        if account.on:
+            account.switch(account.current)
+        running, waiting = sum(account.running), sum(account.waiting)
+        return {
+            "wall": account.wall,
+            "running": running,
+            "waiting": waiting,
+            "phases": account.phases(),
+            "updates": self.updates,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The tick: everything so far."""
+        account = self.account
+        phases = account.phases()
+        told: dict[str, Any] = {
+            "updates": self.updates,
+            "iterations": self.updates // (self.cycle or 1),
+            "counted_by": self.counted_by,
+            "cycle": self.cycle,
+            "events": self.steps.words(),
+            "optimizers": [entry.summary() for entry in list(self.facts.optimizers) if entry.steps or entry.skipped],
+            "phases": {name: [part / 1e9 for part in parts] for name, parts in phases.items()},
+            "wall_s": sum(sum(parts) for parts in phases.values()) / 1e9,
+            "own_s": sum(phases.get("netdyno", (0,))) / 1e9,
+            "update_s": [spent / 1e9 for spent in list(self.update_ns)],
+            "watched": self.counted,
+            "burst": {"watched": BURST, "of": PERIOD} if self.bursts else None,
+            "lines": self.sampler.summary(),
+            "samples": self.sampler.samples,
+            "facts": self.guarded("facts", self.facts.summary),
+            "first_loss": self.first_loss,
+            "last_loss": self.last_loss,
+            "checksum": self.facts.checksum,
+            "threads": _threads(),
+            "training_thread": self.training_thread,
+            "troubles": [{"where": where, "says": says} for where, says in self.troubles],
+        }
+        if self.config.losses:
+            told["losses"] = list(self.losses)
+        return told
+
+
+def _threads() -> int:
+    import torch
+
+    return int(torch.get_num_threads())
+
+
+def install(config: Config) -> Observer:
+    """Patch torch, whose module body has run, and see that each patch works."""
+    from . import selftest
+
+    observer = Observer(config)
+    observer.apply()
+    observer.points = selftest.points(observer)
+    if observer.sampler.hz:
+        observer.sampler.start()
+    return observer

@@ -1,0 +1,67 @@
+"""Attributes of torch that are replaced for the ride, and put back as they were."""
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+_NONE = object()
+
+
+class Patches:
+    """Replaces attributes and puts them back. Each has a name, under which the self-test speaks of it."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Any, str, Any, Any]] = []
+        self.missing: dict[str, str] = {}
+
+    def replace(self, point: str, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` where `owner.name` was. What this torch does not have is noted as missing."""
+        try:
+            original = getattr(owner, name)
+            own = vars(owner).get(name, _NONE)
+            stand_in = _like(make(original), original)
+            setattr(owner, name, stand_in)
+        except (AttributeError, TypeError) as error:
+            self.missing[point] = f"{type(error).__name__}: {error}"
+            return
+        self._kept.append((owner, name, own, stand_in))
+
+    def undo(self) -> None:
+        """Everything as it was, except what somebody else has replaced since: that is theirs to put back."""
+        while self._kept:
+            owner, name, own, stand_in = self._kept.pop()
+            if vars(owner).get(name) is not stand_in:
+                continue
+            if own is _NONE:
+                delattr(owner, name)  # it was inherited
+            else:
+                setattr(owner, name, own)
+
+
+def _like(stand_in: Any, original: Any) -> Any:
+    functools.update_wrapper(stand_in, original)
+    return stand_in
+
+
+def at_home(stand_in: Any, original: Any) -> Any:
+    """The same function with the globals of the original.
+
+    torch.jit.script reads the original's source, which it finds through `__wrapped__`, but looks its names up in the
+    globals of what it was given. Only for functions that use no globals of their own.
+    """
+    moved = FunctionType(
+        stand_in.__code__, original.__globals__, original.__name__, stand_in.__defaults__, stand_in.__closure__
+    )
+    moved.__kwdefaults__ = stand_in.__kwdefaults__
+    return moved
+
+
+def never_traced(stand_in: Any) -> Any:
+    """Tell torch.compile to leave this function's own frame alone, so that it begins where it would without us."""
+    from torch._C._dynamo import eval_frame
+
+    skip = getattr(eval_frame, "skip_code", None)
+    if skip is not None:  # without it the wrapper still passes by itself while something is traced
+        skip(stand_in.__code__)
+    return stand_in
