@@ -57,7 +57,6 @@ def patch(patches: Patches, observer: "Observer") -> None:
 
     for name in READS + COPIES:
         patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_read, observer, name))
-        )
     patches.replace("save", torch, "save", lambda original: _timed(observer, original, SAVE, steps.SAVE, "saves"))
     for name in LOSSES:
         patches.replace(name, F, name, lambda original: _loss(observer, original))

@@ -66,7 +66,7 @@ class Sampler:
 
     def summary(self) -> list[dict[str, Any]]:
         """The most frequent places."""
-        ranked = sorted(tuple(self.counts.items()), key=lambda item: -item[1])[:TOLD]
+        ranked = sorted(self.counts.items(), key=lambda item: -item[1])[:TOLD]
         return [
             {
                 "file": line.file,
