@@ -300,11 +300,11 @@ def gather(campaign: Campaign, record: Record) -> Record:
         budget_s=GATHER * record.plan.budget_s,
         listener=campaign.listener,
     )
-    campaign.facts = _facts(evidence, record.ceilings)
+    campaign.facts = with_ceilings(evidence, record.ceilings)
     return replace(record, evidence=evidence, failures=(*record.failures, *failures))
 
 
-def _facts(evidence: tuple[AnyEvidence, ...], known: Ceilings | None) -> Facts:
+def with_ceilings(evidence: tuple[AnyEvidence, ...], known: Ceilings | None) -> Facts:
     facts = dict(facts_from(evidence))
     if known is not None:
         facts[Ceilings] = known
@@ -558,11 +558,7 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     Raises NetdynoError when the record claims nothing.
     """
     if record.attribution is None or record.environment is None:
-        raise NetdynoError(
-            f"cannot replay `{record.id}`",
-            because="it claims no gain: nothing was kept, or it did not get as far as the attribution",
-            hint="`netdyno show` says what was found; `netdyno tune --resume` finishes a run that was cut short",
-        )
+        raise nothing_claimed(record)
     lab = Lab(
         reference=record.target.source,
         workload=workloads.load(record.target.source),
@@ -571,12 +567,28 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
         chance=random.Random(),
     )
     try:
-        found = climb(lab, record.recipe, budget_s=record.plan.budget_s / 4, rungs=False)
+        return replayed(record, lab)
     finally:
         arms.shut()
+
+
+def nothing_claimed(record: Record) -> NetdynoError:
+    """The answer to whoever wants a claim measured again that was never made."""
+    return NetdynoError(
+        f"cannot replay `{record.id}`",
+        because="it claims no gain: nothing was kept, or it did not get as far as the attribution",
+        hint="`netdyno show` says what was found; `netdyno tune --resume` finishes a run that was cut short",
+    )
+
+
+def replayed(record: Record, lab: AnyLab) -> Replay:
+    """The claim of a record beside what the lab measures of it now."""
+    assert record.attribution is not None
+    assert record.environment is not None
+    found = climb(lab, record.recipe, budget_s=record.plan.budget_s / 4, rungs=False)
     measured = attribution.speedup(found.check_baseline, found.check_final, level=record.plan.level)
     claimed = record.attribution.speedup
-    here = describe_environment(lab.workload.device, seed=record.plan.seed)
+    here = describe_environment(record.target.device, seed=record.plan.seed)
     different = tuple(difference.key for difference in compare.differences(record.environment, here))
     holds = measured.low <= claimed.high and claimed.low <= measured.high
     verb = "holds" if holds else "does not hold"

@@ -1,1 +1,293 @@
-"""The walk of one run on an unmodified script: the same steps as in `bench`, on another kind of target."""
+"""The walk of one run on an unmodified script: the steps of `bench`, with a script in the place of a workload.
+
+What differs is how a script is come by: it is run in a scratch copy of its folder with somebody aboard, and its evidence is
+what was seen from there. Trials, verdicts and attribution are the same.
+"""
+
+import contextlib
+import hashlib
+import os
+import random
+import shlex
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from netdyno import __version__, bench
+from netdyno.bench import Campaign, Replay
+from netdyno.errors import ArmError, NetdynoError
+from netdyno.interventions._base import facts_from
+from netdyno.progress import Listener, silent
+from netdyno.records.evidence import AnyEvidence, LoaderUse, Place, ScriptTrace
+from netdyno.records.record import Patch, Plan, Proposal, Record, Target, Unpatched
+from netdyno.scripts.evidence import evidence as evidence_of
+from netdyno.store import Store
+from netdyno.targets.script import Script
+from netdyno.trials.script_choose import proposals
+from netdyno.trials.script_lab import ScriptLab
+from netdyno.verdicts.attribute import key_of
+
+if TYPE_CHECKING:
+    from netdyno.edits._base import Sites
+
+# How long a script is watched, from its first update on: long enough for an epoch and its evaluation in small scripts.
+WATCH_S, WATCH_SHARE = 30.0, 0.15
+# A folder may hold a whole environment: these are not the script's own, and beyond so many files nobody looks.
+NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", ".netdyno"}
+MOST_FILES = 400
+
+
+def tune(
+    script: Script,
+    plan: Plan,
+    *,
+    store: Store,
+    listener: Listener = silent,
+    in_place: bool = False,
+    updates: int | None = None,
+    resume: Record | None = None,
+    command: str = "",
+) -> Record:
+    """The main job on a script. Raises NetdynoError for what the user can put right."""
+    steps = (
+        bench.describe,
+        watch(updates),
+        bench.diagnose_step,
+        listen,
+        bench.walk,
+        bench.prune,
+        patch,
+        attribute,
+        bench.close,
+    )
+    return _run(steps, script, plan, store, listener, in_place=in_place, resume=resume, command=command)
+
+
+def diagnose(
+    script: Script,
+    plan: Plan,
+    *,
+    store: Store,
+    listener: Listener = silent,
+    in_place: bool = False,
+    updates: int | None = None,
+    command: str = "",
+) -> Record:
+    """Watch a script and say what holds it back, trying nothing."""
+    steps = (bench.describe, watch(updates), bench.diagnose_step, bench.close)
+    return _run(steps, script, plan, store, listener, in_place=in_place, resume=None, command=command)
+
+
+def _run(
+    steps: tuple[bench.Step, ...],
+    script: Script,
+    plan: Plan,
+    store: Store,
+    listener: Listener,
+    *,
+    in_place: bool,
+    resume: Record | None,
+    command: str,
+) -> Record:
+    plan = resume.plan if resume is not None else plan
+    lab = ScriptLab(script=script, plan=plan, listener=listener, chance=random.Random(plan.seed), in_place=in_place)
+    campaign = Campaign(
+        lab=lab,
+        store=store,
+        listener=listener,
+        clock=time.monotonic,
+        began=time.monotonic(),
+        propose=_propose,
+        look_under=_look_under,
+    )
+    if resume is not None:
+        campaign.facts = facts_from((*resume.evidence, *resume.after))
+    try:
+        return bench.through(steps, campaign, resume or _blank(script, plan, store, command))
+    finally:
+        lab.close()
+
+
+def _blank(script: Script, plan: Plan, store: Store, command: str) -> Record:
+    text = script.file.read_bytes() if script.file is not None and script.file.is_file() else b""
+    target = Target(
+        name=script.name,
+        source=shlex.join(script.argv),
+        item="update",
+        items_per_step=1,
+        steps_per_epoch=None,
+        source_hash=hashlib.blake2b(text, digest_size=8).hexdigest() if text else "",
+        command=script.argv,
+        folder=str(script.cwd),
+    )
+    return Record(
+        id=store.new_id(script.name),
+        made_by=f"netdyno {__version__}",
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command or shlex.join(sys.argv),
+        target=target,
+        plan=plan,
+    )
+
+
+def script_of(record: Record) -> Script:
+    """The script that a record was made of, to be put on the dyno again. Raises NetdynoError when it is gone."""
+    from netdyno.targets.script import parse
+
+    return parse(None, record.target.command, cwd=Path(record.target.folder))
+
+
+def lab_of(campaign: Campaign) -> ScriptLab:
+    """The lab of a script."""
+    assert isinstance(campaign.lab, ScriptLab)
+    return campaign.lab
+
+
+def watch(updates: int | None) -> bench.Step:
+    """The step that runs a script with somebody aboard: it writes the evidence."""
+
+    def watch_step(campaign: Campaign, record: Record) -> Record:
+        """Evidence from the script's own run, until so many updates or seconds."""
+        campaign.says("watching the script")
+        lab = lab_of(campaign)
+        seen = lab.ride(
+            updates=updates, seconds=max(WATCH_S, WATCH_SHARE * record.plan.budget_s) if updates is None else None
+        )
+        found = evidence_of(seen.stream)
+        lab.startup_s.append(seen.startup_s)
+        lab.workers.extend(_workers(found))
+        if seen.stream.losses:
+            lab.learn((), tuple(seen.stream.losses))
+        campaign.facts = bench.with_ceilings(found, record.ceilings)
+        return replace(record, evidence=found, wrote=seen.wrote)
+
+    return watch_step
+
+
+def _workers(evidence: tuple[AnyEvidence, ...]) -> list[int]:
+    return [
+        loader.workers for item in evidence if isinstance(item, LoaderUse) for loader in item.loaders if loader.trains
+    ]
+
+
+def listen(campaign: Campaign, record: Record) -> Record:
+    """The noise of an A/A trial inside the running script."""
+    campaign.says("listening to the noise")
+    bench.listen_to_noise(campaign.lab, record.recipe)
+    return record
+
+
+def _propose(campaign: Campaign, record: Record, trust: dict[str, float]) -> tuple[Proposal, ...]:
+    return proposals(lab_of(campaign), campaign.facts, recipe=record.recipe, trust=trust)
+
+
+def _look_under(_: Campaign, __: Record, ___: tuple[str, ...]) -> tuple[AnyEvidence, ...]:
+    """Nothing new: what the next trial starts from is seen in its own turns."""
+    return ()
+
+
+def patch(campaign: Campaign, record: Record) -> Record:
+    """The kept recipe as an edit of the source. It runs in place of the recipe when the gain is attributed."""
+    if not record.recipe:
+        return record
+    from netdyno.edits import _base as edits
+
+    campaign.says("writing the patch")
+    lab = lab_of(campaign)
+    made, unsafe = edits.patch(record.recipe, sources_of(lab.script), sites_of(lab.script, record.evidence))
+    by_id = {change.id: change for change in record.recipe}
+    unpatched = tuple(
+        Unpatched(
+            change=by_id[each.change],
+            why=each.why,
+            where=Place(file=each.where.file, line=each.where.line) if each.where else None,
+        )
+        for each in unsafe
+    )
+    if made and not unsafe:
+        lab.edited[key_of(record.recipe)] = {edit.file: edit.after for edit in made}
+    files = tuple(edit.file for edit in made)
+    return replace(record, patch=Patch(diff=edits.unified(made), files=files, unpatched=unpatched))
+
+
+def sources_of(script: Script) -> dict[str, str]:
+    """The Python files of the script's folder, by their paths in it: its own, and what it may import from there."""
+    found = sorted(script.cwd.rglob("*.py")) if script.cwd.is_dir() else []
+    own = [file for file in found if not NOT_OURS & set(file.relative_to(script.cwd).parts)][:MOST_FILES]
+    texts: dict[str, str] = {}
+    for file in own:
+        with contextlib.suppress(OSError, UnicodeDecodeError), file.open(encoding="utf-8", newline="") as text:
+            texts[str(file.relative_to(script.cwd))] = text.read()
+    return texts
+
+
+def sites_of(script: Script, evidence: tuple[AnyEvidence, ...]) -> Sites:
+    """Where the script was seen to build and use what changes take hold of, with files named as in its folder."""
+    from netdyno.edits._base import Site, Sites
+
+    trace = next((item for item in evidence if isinstance(item, ScriptTrace)), None)
+    places = trace.places if trace is not None else {}
+    kinds = {
+        kind: tuple(
+            Site(_inside(script, place.file), place.line) for place in places.get(kind, ()) if place.file and place.line
+        )
+        for kind in Sites._fields
+        if kind != "main"
+    }
+    return Sites(**kinds, main=_inside(script, str(script.file)) if script.file is not None else "")
+
+
+def _inside(script: Script, file: str) -> str:
+    path = Path(os.path.abspath(script.cwd / file))
+    return str(path.relative_to(script.cwd)) if path.is_relative_to(script.cwd) else str(path)
+
+
+def attribute(campaign: Campaign, record: Record) -> Record:
+    """The whole gain, split over the kept changes; the total is that of the edited script, where the edit is complete."""
+    record = bench.attribute(campaign, record)
+    if record.patch is None or not record.patch.files:
+        return record
+    return replace(record, patch=_verified(lab_of(campaign), record, record.patch))
+
+
+def _verified(lab: ScriptLab, record: Record, patch: Patch) -> Patch:
+    """What running the edited script showed: its losses against those of the recipe, and the speed-up that is claimed."""
+    if key_of(record.recipe) not in lab.edited:
+        changes = ", ".join(each.change.id for each in patch.unpatched)
+        return replace(patch, says=f"not run: {changes} cannot be written into the source with certainty")
+    if record.attribution is None:
+        return replace(patch, verified=False, says="the edited script could not be timed against the original")
+    try:
+        edited = lab.ride(
+            sources=lab.edited[key_of(record.recipe)],
+            updates=lab.course[0] if lab.course else None,
+            watch=False,
+            hz=0.0,
+        )
+        parity = lab.same_path(record.recipe, tuple(edited.stream.losses))
+    except (ArmError, NetdynoError) as problem:
+        return replace(patch, verified=False, says=f"the edited script did not run: {problem}")
+    holds = parity is None or parity.holds
+    faster = record.attribution.speedup.low > 1
+    says = "the edited script was run against the original: the total above is its own"
+    if not holds:
+        says = "the edited script does not train along the path of the recipe that was proven"
+    elif not faster:
+        says = "the edited script was run against the original, and is not surely faster"
+    return replace(patch, verified=holds and faster, says=says, parity=parity)
+
+
+def replay(record: Record, *, listener: Listener = silent) -> Replay:
+    """Measure the kept recipe of a script against the script as it is, afresh. Raises NetdynoError."""
+    if record.attribution is None or record.environment is None:
+        raise bench.nothing_claimed(record)
+    script = script_of(record)
+    lab = ScriptLab(script=script, plan=record.plan, listener=listener, chance=random.Random())
+    try:
+        return bench.replayed(record, lab)
+    finally:
+        lab.close()

@@ -2,7 +2,8 @@
 
     def show(*, run: Annotated[str, Argument("A run.")] = "last", json: Annotated[bool, Option("As JSON.")] = False) -> int:
 
-A parameter with `Argument` is positional, one with `Option` has a flag named like it. `bool` is a switch, `list[X]` may
+A parameter with `Argument` is positional, one with `Option` has a flag named like it, and `Rest` takes what stands after
+`--`, word by word. `bool` is a switch, `list[X]` may
 be repeated, an enumeration offers its values, and `X | None` may be absent. The docstring is the help.
 """
 
@@ -37,6 +38,12 @@ class Option(NamedTuple):
     least: int | None = None
 
 
+class Rest(NamedTuple):
+    """Everything after `--`: the words of another program."""
+
+    help: str
+
+
 class _Parser(argparse.ArgumentParser):
     """Says in our three lines what it does not understand."""
 
@@ -55,7 +62,24 @@ class _Parser(argparse.ArgumentParser):
 
 def run_command(name: str, command: Command, words: Sequence[str]) -> int:
     """Call the command with what `words` say. Raises NetdynoError for what it does not understand."""
-    return command(**vars(parser_of(name, command).parse_args(words)))
+    rest = _takes_the_rest(command)
+    words = list(words)
+    given: dict[str, Any] = {}
+    if rest is not None and "--" in words:
+        cut = words.index("--")
+        given[rest] = tuple(words[cut + 1 :])
+        words = words[:cut]
+    return command(**vars(parser_of(name, command).parse_args(words)), **given)
+
+
+def _takes_the_rest(command: Command) -> str | None:
+    """The parameter that is given what stands after `--`."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    return next((name for name, hint in hints.items() if any(isinstance(told, Rest) for told in _told(hint))), None)
+
+
+def _told(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint)[1:]
 
 
 def accepts(command: Command, parameter: str) -> bool:
@@ -75,6 +99,10 @@ def parser_of(name: str, command: Command) -> argparse.ArgumentParser:
     hints = typing.get_type_hints(command, include_extras=True)
     for parameter in inspect.signature(command).parameters.values():
         kind, told = typing.get_args(hints[parameter.name])
+        if isinstance(told, Rest):
+            parser.usage = f"{parser.format_usage().removeprefix('usage: ').strip()} [-- ...]"
+            parser.epilog = f"after `--`: {told.help}"
+            continue
         _add(parser, parameter, _bare(kind), told)
     return parser
 

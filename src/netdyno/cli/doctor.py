@@ -1,6 +1,6 @@
-"""What holds a workload back, from fresh evidence or from a stored run."""
+"""What holds a script or a workload back, from fresh evidence or from a stored run."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
 
@@ -10,14 +10,29 @@ from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import colour, put, tell, width
 from netdyno.cli._progress import listening, loading
+from netdyno.cli._scripts import InPlace, Module, Updates, Words, script_named
+from netdyno.errors import NetdynoError
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.record import Plan, Record
 from netdyno.store import Store
 
+if TYPE_CHECKING:
+    from netdyno.targets.script import Script
+
 
 def doctor(
     *,
-    subject: Annotated[str, Argument("`work.py:Digits` to examine it now, or a stored run.", metavar="WORKLOAD|RUN")],
+    subject: Annotated[
+        str | None,
+        Argument(
+            "A script `train.py` or a workload `work.py:Digits` to examine now, or a stored run.",
+            metavar="SCRIPT|WORKLOAD|RUN",
+        ),
+    ] = None,
+    words: Words = (),
+    module: Module = None,
+    updates: Updates = None,
+    in_place: InPlace = False,
     fail_on: Annotated[
         list[str] | None,
         Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
@@ -28,14 +43,20 @@ def doctor(
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,
 ) -> int:
-    """Say what holds a workload back.
+    """Say what holds a script or a workload back.
 
-    A stored run is examined again by today's rules, without a device.
+    A script runs unmodified in a scratch copy of its folder: `netdyno doctor train.py -- --epochs 3`. A stored run is
+    examined again by today's rules, without a device.
     """
     shelf = Store(store)
     bad = _gates(fail_on)
-    if is_workload(subject):
-        plan = Plan(budget_s=options.duration(budget), seed=seed)
+    script = script_named(subject, words, module)
+    plan = Plan(budget_s=options.duration(budget), seed=seed)
+    if script is not None:
+        record = _watched(script, plan, shelf, progress, updates=updates, in_place=in_place)
+    elif subject is None:
+        raise _nothing()
+    elif is_workload(subject):
         record = _examined(subject, plan, shelf, progress)
     else:
         record = again(shelf.load(subject))
@@ -44,6 +65,8 @@ def doctor(
     else:
         from netdyno.reports import text
 
+        if script is not None:
+            put(text.render_watched(record, width=width(), colour=colour()))
         put(text.render_findings(record.outcomes, width=width(), colour=colour()))
     return NO if sick(record.outcomes, bad) else DONE
 
@@ -81,6 +104,34 @@ def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) 
         record = bench.diagnose(reference, plan, store=shelf, listener=listener, command=options.command_line())
     tell(f"record:  {shelf.path(record.id)}")
     return record
+
+
+def _watched(
+    script: "Script", plan: Plan, shelf: Store, progress: ProgressForm, *, updates: int | None, in_place: bool
+) -> Record:
+    with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
+        loading(listener)
+        from netdyno import bench_script
+
+        record = bench_script.diagnose(
+            script,
+            plan,
+            store=shelf,
+            listener=listener,
+            in_place=in_place,
+            updates=updates,
+            command=options.command_line(),
+        )
+    tell(f"record:  {shelf.path(record.id)}")
+    return record
+
+
+def _nothing() -> NetdynoError:
+    return NetdynoError(
+        "there is nothing to examine",
+        because="neither a script, nor a workload, nor a stored run was given",
+        hint="`netdyno doctor train.py -- --epochs 3` watches a script; `netdyno doctor last` reads the last run",
+    )
 
 
 def _gates(fail_on: list[str] | None) -> tuple[str, ...]:

@@ -17,9 +17,12 @@ def replay(
     record = Store(store).load(run)
     with listening(progress) as listener:
         loading(listener)
-        from netdyno import bench
+        if record.target.command:
+            from netdyno.bench_script import replay as measured_again
+        else:
+            from netdyno.bench import replay as measured_again
 
-        found = bench.replay(record, listener=listener)
+        found = measured_again(record, listener=listener)
     put(as_json(found) if json else found.says)
     if found.differences:
         tell(f"measured under another {', '.join(found.differences)} than the claim: that alone can move it")

@@ -1,18 +1,23 @@
-"""A workload as an ordinary training run, with or without the changes that a run kept."""
+"""A script or a workload as an ordinary training run, with or without the changes that a run kept."""
 
 import contextlib
 import os
 import sys
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from netdyno.cli._declare import Argument, Option
+from netdyno.cli._declare import Option
 from netdyno.cli._endings import DONE
 from netdyno.cli._options import STORE, AsJson, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import put
 from netdyno.cli._progress import listening, loading
+from netdyno.cli._scripts import Module, Target, Words, script_named
+from netdyno.errors import NetdynoError
 from netdyno.progress import Event, Listener
 from netdyno.records.trial import Change
 from netdyno.store import Store
+
+if TYPE_CHECKING:
+    from netdyno.targets.script import Script
 
 
 class Ran(NamedTuple):
@@ -30,7 +35,9 @@ class Ran(NamedTuple):
 
 def run(
     *,
-    reference: Annotated[str, Argument("`work.py:Digits`, `package.module:NAME` or `garage:digits`.")],
+    reference: Target = None,
+    words: Words = (),
+    module: Module = None,
     recipe: Annotated[str | None, Option(metavar="RUN", help="Apply the changes that this run kept.")] = None,
     steps: Annotated[int, Option(least=1, help="Training steps to time.")] = 200,
     warmup: Annotated[int, Option(least=0, help="Training steps before the clock starts.")] = 10,
@@ -39,17 +46,51 @@ def run(
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,
 ) -> int:
-    """Train for some steps and time them.
+    """Train under the changes that a run kept.
 
-    As an ordinary program would, by the wall clock, with or without the changes that a run kept.
+    A workload trains for some steps and is timed by the wall clock, as an ordinary program would. A script runs to its
+    own end, in its own folder, with its own output and exit status: `netdyno run --recipe last train.py -- --epochs 3`.
     """
     kept = Store(store).load(recipe).recipe if recipe else ()
+    script = script_named(reference, words, module)
+    if script is not None:
+        return _ridden(script, kept)
+    if reference is None:
+        raise NetdynoError(
+            "there is nothing to run",
+            because="neither a script nor a workload was given",
+            hint="`netdyno run --recipe last train.py -- --epochs 3`",
+        )
     with listening(progress) as listener:
         loading(listener)
         _begin_again_under(kept)
         ran = timed(reference, kept, steps=steps, warmup=warmup, seed=seed, listener=listener)
     put(as_json(ran) if json else sentence(ran))
     return DONE
+
+
+def _ridden(script: "Script", recipe: tuple[Change, ...]) -> int:
+    """Run a script as its author would, with the changes made from outside; the answer is its own exit status."""
+    import signal
+    import subprocess
+    import tempfile
+
+    from netdyno.scripts.launch import opened
+
+    with tempfile.TemporaryDirectory(prefix="netdyno-run-") as folder:
+        argv, environment = opened(script.argv, recipe, folder=folder)
+        # An interrupt is the script's to answer: it goes to both of us, and we wait.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            status = subprocess.Popen(
+                argv,
+                cwd=script.cwd,
+                env=environment,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+            ).wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return status if status >= 0 else 128 - status
 
 
 def _begin_again_under(recipe: tuple[Change, ...]) -> None:

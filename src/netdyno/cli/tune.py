@@ -1,9 +1,9 @@
-"""The main job: measure a workload, find what holds it back, try changes, keep what is proven."""
+"""The main job: measure a script or a workload, find what holds it back, try changes, keep what is proven."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from netdyno.cli import _options as options
-from netdyno.cli._declare import Argument, Option
+from netdyno.cli._declare import Option
 from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import (
     STORE,
@@ -18,9 +18,13 @@ from netdyno.cli._options import (
 )
 from netdyno.cli._output import answer, tell, write_leavings
 from netdyno.cli._progress import listening, loading
+from netdyno.cli._scripts import InPlace, Module, Target, Words, script_named
 from netdyno.errors import NetdynoError
 from netdyno.records.record import Plan, Record
 from netdyno.store import Store
+
+if TYPE_CHECKING:
+    from netdyno.targets.script import Script
 
 DEFAULT = Plan()
 # Who says how much memory there is needs it to fit first, and to be fast second.
@@ -29,12 +33,10 @@ PRICE_UNDER_A_BUDGET = 0.50
 
 def tune(
     *,
-    reference: Annotated[
-        str | None,
-        Argument(
-            "What to put on the dyno: `work.py:Digits`, `package.module:NAME` or `garage:digits`.",
-        ),
-    ] = None,
+    reference: Target = None,
+    words: Words = (),
+    module: Module = None,
+    in_place: InPlace = False,
     budget: Budget = "10m",
     least_gain: Annotated[
         str, Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
@@ -74,7 +76,7 @@ def tune(
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,
 ) -> int:
-    """Make a workload faster, with proof.
+    """Make a script or a workload faster, with proof.
 
     Measures it, finds what holds it back, tries reversible changes in fair paired trials, keeps what is proven,
     and attributes the gain piece by piece.
@@ -94,7 +96,11 @@ def tune(
         spawns=spawns,
         seed=seed,
     )  # fmt: skip
-    record = _tuned(_target(reference, earlier), plan, shelf, earlier, progress)
+    script = script_named(reference, words, module) if earlier is None else _script_of(earlier)
+    if script is not None:
+        record = _tuned_script(script, plan, shelf, earlier, progress, in_place=in_place)
+    else:
+        record = _tuned(_target(reference, earlier), plan, shelf, earlier, progress)
     answer(record, json=json)
     for line in write_leavings(record, shelf):
         tell(line)
@@ -111,12 +117,41 @@ def _tuned(reference: str, plan: Plan, shelf: Store, earlier: Record | None, pro
         )
 
 
+def _tuned_script(
+    script: "Script", plan: Plan, shelf: Store, earlier: Record | None, progress: ProgressForm, *, in_place: bool
+) -> Record:
+    with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
+        loading(listener)
+        from netdyno import bench_script
+
+        return bench_script.tune(
+            script,
+            plan,
+            store=shelf,
+            listener=listener,
+            in_place=in_place,
+            resume=earlier,
+            command=options.command_line(),
+        )
+
+
+def _script_of(earlier: Record) -> "Script | None":
+    """The script of a run that was cut short; None when it was of a workload."""
+    if not earlier.target.command:
+        return None
+    from pathlib import Path
+
+    from netdyno.targets.script import parse
+
+    return parse(None, earlier.target.command, cwd=Path(earlier.target.folder))
+
+
 def _target(reference: str | None, earlier: Record | None) -> str:
     if reference is None and earlier is None:
         raise NetdynoError(
             "there is nothing to tune",
-            because="neither a workload nor `--resume RUN` was given",
-            hint="`netdyno tune garage:digits` tries a built-in one; `netdyno init` writes a work.py for yours",
+            because="neither a script, nor a workload, nor `--resume RUN` was given",
+            hint="`netdyno tune train.py -- --epochs 3` takes a script; `netdyno tune garage:digits` a built-in workload",
         )
     if earlier is None:
         assert reference is not None

@@ -85,6 +85,13 @@ class LoaderWorkers:
         ranked = sorted(possible, key=lambda one: (-round(_hope(one, facts) * 50), one.workers or MOST_WORKERS))
         return tuple(ranked[:MOST_RACED])
 
+    def for_scripts(self, facts: Facts) -> tuple[Intervention, ...]:
+        """The settings for a script, which is known by its evidence alone: starting it is dear, so few are raced."""
+        profile: LoaderProfile | None = facts.get(LoaderProfile)
+        now = profile.workers if profile is not None else 0
+        others = [LoaderWorkers(count) for count in candidates(usable_cores(), profile) if count != now]
+        return tuple(sorted(others, key=lambda one: (-round(_hope(one, facts) * 50), one.workers))[:1])
+
     @contextmanager
     def applied(self, subject: Subject) -> Iterator[Subject]:
         feed = replace(

@@ -102,7 +102,14 @@ class Threads:
 
     def settings(self, subject: Subject, facts: Facts) -> tuple[Intervention, ...]:
         use: ThreadUse | None = facts.get(ThreadUse)
-        now = use.torch_threads if use is not None else subject.threads or torch.get_num_threads()
+        return self._counts(use.torch_threads if use is not None else subject.threads or torch.get_num_threads(), use)
+
+    def for_scripts(self, facts: Facts) -> tuple[Intervention, ...]:
+        """The settings for a script, which is known by its evidence alone."""
+        use: ThreadUse | None = facts.get(ThreadUse)
+        return self._counts(use.torch_threads, use) if use is not None else ()
+
+    def _counts(self, now: int, use: ThreadUse | None) -> tuple[Intervention, ...]:
         known = use.step_seconds_by_threads if use is not None else {}
         counts = sorted(candidates(now), key=lambda count: (known.get(str(count), float("inf")), abs(count - now)))
         return tuple(replace(self, threads=count) for count in counts)

@@ -126,7 +126,10 @@ def _no_win(record: Record) -> str:
 
 def _nothing_tried(record: Record) -> str:
     if record.baseline is None or not record.baseline.step.samples:
-        return "nothing was measured yet"
+        seen = next((item for item in record.evidence if isinstance(item, StepTimeline)), None)
+        if seen is None:
+            return "nothing was measured yet"
+        return f"{duration(seen.step.own)} per {record.target.item}; no change was tried"
     return f"{duration(statistics.median(record.baseline.step.samples))} per step; no change was tried"
 
 

@@ -11,6 +11,7 @@ from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
+from netdyno.reports import _script as scripts
 from netdyno.reports._units import duration, fixed, number, plain, ranged_time, rate, setting, share, size
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class PageInfo(NamedTuple):
     waterfall: info.WaterfallInfo | None
     bars: tuple[BarInfo, ...]
     recipe: tuple[info.RecipeRow, ...]
+    script: scripts.ScriptInfo | None
     diagnosis: info.DiagnosisInfo
     forecasts: tuple[ForecastInfo, ...]
     zero: float
@@ -175,6 +177,7 @@ def page_info(record: Record) -> PageInfo:
         waterfall=falls,
         bars=tuple(_bar(row, falls) for row in falls.rows) if falls else (),
         recipe=info.recipe(record),
+        script=scripts.script(record),
         diagnosis=info.diagnosis(record.outcomes),
         forecasts=tuple(_forecast(one, low, high, record.plan.least_gain) for one in tried),
         zero=_place(0.0, low, high),

@@ -22,6 +22,7 @@ class SummaryInfo(NamedTuple):
     closes: str
     dropped: tuple[tuple[str, ...], ...]
     code: str
+    diff: str
     measured: tuple[info.Fact, ...]
 
 
@@ -41,6 +42,7 @@ def summary(record: Record) -> SummaryInfo:
             if one.decision != "keep"
         ),
         code="\n".join(row.code for row in info.recipe(record) if row.code),
+        diff=record.patch.diff if record.patch else "",
         measured=info.measured(record),
     )
 
@@ -63,6 +65,8 @@ def _parts(told: SummaryInfo) -> Iterable[str]:
         yield escaped(told.closes)
     if told.code:
         yield _code(told.code)
+    if told.diff:
+        yield _code(told.diff, language="diff")
     if told.dropped:
         yield _folded(
             "Tried and not kept", _table(("change", "saved of a step", "decision", "why"), told.dropped, right=1)
@@ -86,10 +90,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: int | None
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _code(code: str) -> str:
+def _code(code: str, *, language: str = "python") -> str:
     # A fence must be longer than any run of ticks inside it.
     fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(code)), default=0))
-    return f"{fence}python\n{plain(code)}\n{fence}"
+    return f"{fence}{language}\n{plain(code)}\n{fence}"
 
 
 def _folded(title: str, inside: str) -> str:

@@ -13,6 +13,7 @@ from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record, SmokeCheck
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
+from netdyno.reports import _script as scripts
 from netdyno.reports._units import duration, fixed, one_line, plain, share, size
 from netdyno.verdicts.compare import Row
 
@@ -41,12 +42,14 @@ def render(record: Record, *, width: int = 100, colour: bool = False) -> str:
     parts = (
         *_headline(record),
         *_baseline(record, width),
+        *_script(scripts.script(record)),
         *_timeline(record, width),
         *_findings(info.diagnosis(record.outcomes)),
         *_trials(record, width),
         *_not_tried(record),
         *_measured(record),
         *_recipe(record),
+        *_patch(scripts.script(record)),
         # A terminal is read from its end: the waterfall and the answer stand there.
         *_waterfall(record, width),
         *_answer(record),
@@ -65,6 +68,11 @@ def render_baseline(record: Record, *, width: int = 100, colour: bool = False) -
         *_facts("Machine", info.environment(record.environment, record.ceilings)),
     )
     return _printed(parts, width=width, colour=colour)
+
+
+def render_watched(record: Record, *, width: int = 100, colour: bool = False) -> str:
+    """How a script was counted, where its lines and its steps spend their time."""
+    return _printed((*_script(scripts.script(record)), *_timeline(record, width)), width=width, colour=colour)
 
 
 def render_findings(outcomes: Iterable[Outcome], *, width: int = 100, colour: bool = False) -> str:
@@ -369,6 +377,34 @@ def _timeline(record: Record, width: int) -> Iterable[Part]:
     yield table
     yield _said("· █ on a core, ▒ blocked, ░ waiting for a core; times and shares leave the waiting out", "dim")
     yield _said(f"· {fixed(100 * told.explained, 1)} % of a step's wall time is in named phases", "dim")
+
+
+def _script(told: scripts.ScriptInfo | None) -> Iterable[Part]:
+    if told is None:
+        return
+    yield from _facts("How it was counted", told.counted)
+    if told.lines:
+        yield from _heading("Where its lines spend the time")
+        table = _table(("of the time", {"justify": "right", "no_wrap": True}), ("line", {}), ("while", {}))
+        for row in told.lines:
+            table.add_row(_said(share(row.part)), _said(f"{row.where} {row.says}".strip()), _said(row.phase))
+        yield table
+        yield _said(f"· {told.lines_say}", "dim")
+
+
+def _patch(told: scripts.ScriptInfo | None) -> Iterable[Part]:
+    if told is None or told.patch is None:
+        return
+    marks = {True: ("verified", "green"), False: ("not verified", "red"), None: ("not run", "yellow")}
+    mark, style = marks[told.patch.verified]
+    yield from _heading(f"The patch  ({mark})")
+    # A patch is copied from the terminal: it keeps its lines, however narrow the window is.
+    yield from (_said(line, _DIFF.get(line[:1], "")) for line in told.patch.diff.splitlines())
+    yield _said(f"· {told.patch.says}", style)
+    yield from (_said(f"· not written: {name}: {says}", "yellow") for name, says in told.patch.unpatched)
+
+
+_DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def _split_bar(split: Split, widest: float, cells: int) -> "Text":

@@ -78,6 +78,10 @@ class AnyLab(Protocol):
         """Seconds after which a side that does not answer is taken to hang."""
 
     @property
+    def paths(self) -> int:
+        """On how many paths the two sides of a trial train: on two their losses can be compared, on one they cannot."""
+
+    @property
     def per_epoch(self) -> int | None:
         """Steps of one epoch of the original program, where they are known."""
 
@@ -109,6 +113,9 @@ class AnyLab(Protocol):
     def not_undone(self, change: Change, *, against: tuple[Change, ...]) -> str | None:
         """What is different after a change was applied and taken back; None when nothing is."""
 
+    def examines(self, trial: Trial) -> bool:
+        """Whether a faster change's effect on the training must be looked at in runs of its own."""
+
     def quality(self, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
         """What a faster change does to the training, against a control that only rounds differently."""
 
@@ -127,6 +134,7 @@ class Lab:
     noise: dict[Form, float] = field(default_factory=dict)
     learned: dict[tuple[Key, int], Trajectories] = field(default_factory=dict)
     course: list[Course] = field(default_factory=list)  # the one length that all quality runs of a campaign share
+    paths: int = 2
 
     def form(self, *recipes: tuple[Change, ...]) -> Form:
         """In one process where that is possible; processes when any side has loader workers or alters its process."""
@@ -226,6 +234,11 @@ class Lab:
     def not_undone(self, change: Change, *, against: tuple[Change, ...]) -> str | None:
         """What is different after a change was applied and taken back; None when nothing is."""
         return not_undone(self.workload, change, against=against, seed=self.plan.seed)
+
+    @staticmethod
+    def examines(trial: Trial) -> bool:
+        """What may change bits, and did while the two sides took turns on the same batches."""
+        return trial.numerics != "same-bits" and any(p.measure == "bits" and p.worst > 0 for p in trial.parity)
 
     def quality(self, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
         """The gate that fits the trial's numerics class, from short training runs."""

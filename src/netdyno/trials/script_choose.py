@@ -1,0 +1,108 @@
+"""What could be tried on a running script: every change that can be made from outside, with what it should save."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from netdyno import aboard
+from netdyno.errors import ArmError
+from netdyno.interventions._base import Facts, Intervention, catalogue, environment_of, written
+from netdyno.plugins import plugin_id
+from netdyno.records.evidence import LayerTable, LoaderProfile, StepTimeline
+from netdyno.records.record import Proposal
+from netdyno.records.trial import Change, Prediction
+from netdyno.trials.choose import MOST_SETTINGS, example_of, proposal, unwanted, weighed
+from netdyno.trials.script_lab import ScriptLab
+
+# What is tried on a script only when somebody asks for it by name: each changes the training itself, or may feed other data.
+ASKED_FOR = ("batch-size", "fp16-autocast", "sparse-embedding")
+
+# Most evidence of a declared workload comes from probes that take it apart, and a script is not taken apart. Where what
+# a prediction needs is missing, a change can save at most the phases it reaches.
+REACH: dict[str, tuple[type, tuple[str, ...]]] = {
+    "cache-samples": (LoaderProfile, ("data",)),
+    "tensor-slicing": (LoaderProfile, ("data",)),
+    "loader-workers": (LoaderProfile, ("data",)),
+    "persistent-workers": (LoaderProfile, ("data",)),
+    "prefetch-factor": (LoaderProfile, ("data",)),
+    "bf16-autocast": (LayerTable, ("forward", "loss", "backward", "recompute")),
+    "matmul-precision": (LayerTable, ("forward", "loss", "backward", "recompute")),
+    "channels-last": (LayerTable, ("forward", "backward", "recompute")),
+    "compile-model": (LayerTable, ("forward", "loss", "backward", "recompute")),
+    "inference-mode": (LayerTable, ("evaluation",)),
+}
+
+
+def proposals(
+    lab: ScriptLab, facts: Facts, *, recipe: tuple[Change, ...], trust: Mapping[str, float]
+) -> tuple[Proposal, ...]:
+    """Every intervention: what it should save in this script here and now, or why it is not proposed."""
+    taken = {change.id for change in recipe}
+    return tuple(
+        replace(found, seconds=lab.expected_s((*recipe, found.change)))
+        for name in sorted(catalogue())
+        if name not in taken
+        for found in _of_kind(lab, name, facts, recipe, trust.get(name, 1.0))
+    )
+
+
+def from_outside() -> tuple[str, ...]:
+    """The ids of all changes that can be made to a script that is not edited."""
+    knobs = importlib.import_module(f"{aboard.__name__}.knobs")
+    aboard_ids = [
+        plugin_id(info.name) for info in pkgutil.iter_modules(knobs.__path__) if not info.name.startswith("_")
+    ]
+    by_environment = [name for name in catalogue() if environment_of((written(example_of(name)),))]
+    return tuple(sorted({*aboard_ids, *by_environment} & set(catalogue())))
+
+
+def _of_kind(lab: ScriptLab, name: str, facts: Facts, recipe: tuple[Change, ...], trust: float) -> Iterator[Proposal]:
+    example = example_of(name)
+    refused = _refused(lab, name)
+    if refused:
+        yield proposal(example, trust, refused=refused)
+        return
+    for setting in settings_of(example, facts)[:MOST_SETTINGS]:
+        prediction = setting.predicts(facts) or _at_most(name, facts)
+        early = weighed(lab.plan, setting, prediction, trust=trust, refused=None)
+        # Only what is worth a trial is worth a question to the script.
+        yield (
+            early
+            if early.refused
+            else weighed(lab.plan, setting, prediction, trust=trust, refused=_asked(lab, written(setting), recipe))
+        )
+
+
+def _refused(lab: ScriptLab, name: str) -> str | None:
+    if name not in from_outside():
+        return "it cannot be made to a script from outside: declare a workload to have it tried"
+    if name in ASKED_FOR and name not in lab.plan.only:
+        return f"it changes the training of a script, so it is tried only when asked for (`--only {name}`)"
+    return unwanted(lab.plan, name, allowed=lab.allowed.numerics)
+
+
+def _asked(lab: ScriptLab, change: Change, recipe: tuple[Change, ...]) -> str | None:
+    try:
+        return lab.refusal(change, recipe=recipe)
+    except ArmError as problem:
+        return f"the script could not be asked: {problem.says}"
+
+
+def settings_of(example: Intervention, facts: Facts) -> tuple[Intervention, ...]:
+    """The settings worth a race on a script. An intervention with more than its default says so in `for_scripts`."""
+    chosen = getattr(example, "for_scripts", None)
+    return tuple(chosen(facts)) if chosen is not None else (example,)
+
+
+def _at_most(name: str, facts: Facts) -> Prediction | None:
+    """The whole of what a change reaches: an upper bound, from the timeline alone."""
+    timeline: StepTimeline | None = facts.get(StepTimeline)
+    needed, phases = REACH.get(name, (StepTimeline, ()))
+    if timeline is None or needed in facts:
+        return None
+    share = timeline.share(*phases)
+    return Prediction(
+        low=0.0, high=share, why=f"{' and '.join(phases)} take {share:.0%} of a step, and it can save no more than that"
+    )
