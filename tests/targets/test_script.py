@@ -63,6 +63,7 @@ def test_the_first_word_after_a_module_is_its_argument(project):
         (("python", "-u", "-W", "ignore", "train.py"), "train", "train.py", "file"),
         (("python", "-X", "dev", "-Wd", "train.py"), "train", "train.py", "file"),
         (("python", "-m", "pkg.fit", "--lr", "1"), "pkg.fit", "pkg/fit.py", "module"),
+        (("python", "-I", "train.py"), "train", "train.py", "file"),
         (("python", "-um", "pkg.fit"), "pkg.fit", "pkg/fit.py", "module"),
         (("python", "-m", "torch.distributed.run", "--nproc_per_node=2", "train.py"), "train", "train.py", "torchrun"),
         (("torchrun", "--nproc_per_node", "2", "train.py", "--lr", "1"), "train", "train.py", "torchrun"),
@@ -108,6 +109,13 @@ def test_an_executable_script_without_extension_is_its_own_source(project):
     assert parse(None, ("./go",), cwd=project).file == tool
 
 
+def test_a_program_whose_interpreter_reads_no_environment_is_refused_before_it_runs(project):
+    program(project, "shut", "#!/usr/bin/python3 -I\nimport sys\n")
+    with pytest.raises(TargetError, match="cannot ride along") as error:
+        parse(None, ("./shut",), cwd=project)
+    assert "python -m" in error.value.hint
+
+
 def test_an_interpreter_given_by_a_relative_path_is_found_from_anywhere(project):
     (project / "python3").symlink_to(sys.executable)
     script = parse(None, ("./python3", "train.py"), cwd=project)
@@ -137,7 +145,6 @@ def test_what_parse_gives_can_be_started(project):
         ({"reference": None}, "there is no script", "doctor train.py"),
         ({"reference": None, "rest": ("no-such-program", "x")}, "cannot find the program", "give the script itself"),
         ({"reference": None, "rest": ("LR=1", "python", "train.py")}, "cannot start `LR=1`", "`LR=1 netdyno …`"),
-        ({"reference": None, "rest": ("python", "-I", "train.py")}, "`python -I`", "leave `-I` out"),
         ({"reference": None, "rest": ("python", "-c", "pass")}, "names no script", "put it into a file"),
         ({"reference": None, "rest": ("python",)}, "names no script", "put it into a file"),
         ({"reference": None, "rest": ("torchrun", "--nproc_per_node=2")}, "is given no script", "torchrun train.py"),

@@ -20,8 +20,6 @@ Kind = Literal["file", "module", "program", "torchrun"]
 LAUNCHERS = {"torchrun": (), "accelerate": ("launch",), "deepspeed": ()}
 LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
-# With these the interpreter ignores PYTHONPATH or `sitecustomize`, and nobody can ride aboard.
-DEAF = "IES"
 TAKES_A_VALUE = "WX"
 
 # What installers write to call a package's function has some ten lines; a script of its own has more.
@@ -85,7 +83,7 @@ def parse(
     rest: Sequence[str] = (),
     *,
     module: str | None = None,
-    cwd: Path | None = None,
+    cwd: str | Path | None = None,
 ) -> Script:
     """The script that the words of a command line stand for.
 
@@ -93,16 +91,16 @@ def parse(
     command: `python -m pkg …`, `torchrun … train.py …`, `accelerate launch train.py …`, a console script. Raises
     TargetError for what is not there and what is not Python.
     """
-    cwd = Path(os.path.abspath(cwd or Path.cwd()))
+    home = Path(os.path.abspath(cwd or Path.cwd()))
     if reference is None and module is None:
-        argv, found = _command(tuple(rest), cwd)
+        argv, found = _command(tuple(rest), home)
     elif module is not None:
         words = (reference, *rest) if reference is not None else tuple(rest)
-        argv, found = (sys.executable, "-m", module, *words), _module(module, cwd, "module")
+        argv, found = (sys.executable, "-m", module, *words), _module(module, home, "module")
     else:
         assert reference is not None
-        argv, found = (sys.executable, os.path.expanduser(reference), *rest), _file(reference, cwd)
-    return Script(argv=argv, cwd=cwd, name=found.name, file=found.file, kind=found.kind)
+        argv, found = (sys.executable, os.path.expanduser(reference), *rest), _file(reference, home)
+    return Script(argv=argv, cwd=home, name=found.name, file=found.file, kind=found.kind)
 
 
 def _command(words: tuple[str, ...], cwd: Path) -> tuple[tuple[str, ...], _Found]:
@@ -160,12 +158,6 @@ def _interpreted(argv: tuple[str, ...], cwd: Path) -> _Found:
     while words and words[0].startswith("-") and words[0] != "-":
         option = words.pop(0)
         letters = option[1:] if not option.startswith("--") else ""
-        if deaf := [letter for letter in re.sub(r"[WXmc].*", "", letters) if letter in DEAF]:
-            raise TargetError(
-                f"cannot ride along with `python -{deaf[0]}`",
-                because="with this option the interpreter reads nothing from its environment, and netdyno is attached there",
-                hint=f"leave `-{deaf[0]}` out while the script is on the dyno",
-            )
         if "c" in re.sub(r"[WXm].*", "", letters):
             break
         if "m" in re.sub(r"[WX].*", "", letters):
@@ -268,6 +260,10 @@ def _source(name: str, cwd: Path) -> Path | None:
     spec = _spec(name, cwd)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{name}.__main__", cwd)
+    return _python_file(spec)
+
+
+def _python_file(spec: ModuleSpec | None) -> Path | None:
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(os.path.abspath(spec.origin))
@@ -321,8 +317,7 @@ def _console_script(program: Path) -> _Found:
         return _Found(program.stem, program, "program")  # a script without its extension, made executable
     interpreter = re.search(r"(/\S*python[\d.]*)", text[:512])
     spec = _spec(imported[0], program.parent) if interpreter is not None and _ours(interpreter[1]) else None
-    file = Path(os.path.abspath(spec.origin)) if spec and spec.origin and spec.origin.endswith(".py") else None
-    return _Found(program.name, file, "program")
+    return _Found(program.name, _python_file(spec), "program")
 
 
 def _ours(interpreter: str) -> bool:
