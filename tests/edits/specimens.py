@@ -1,5 +1,9 @@
 """Training scripts in the styles people write them in; none is run, all are edited."""
 
+import difflib
+
+from netdyno.edits._base import Site, Sites, Unsafe, patched
+
 PLAIN = '''#!/usr/bin/env python
 # -*- coding: utf-8 -*-
 """Trains a small network."""
@@ -262,3 +266,31 @@ ALL = {
 def line_of(source, text):
     """The number of the first line that holds a text."""
     return next(number for number, line in enumerate(source.split("\n"), 1) if text in line)
+
+
+def at(source, kind, *texts, file="train.py"):
+    """Sites of one kind at the lines that hold these texts."""
+    return Sites(main="train.py", **{kind: tuple(Site(file, line_of(source, text)) for text in texts)})
+
+
+ALONE = Sites(main="train.py")
+
+
+def lines_changed(before, after):
+    """What was taken away and what was added, without indentation of our own to read past: (lines, lines)."""
+    diff = list(difflib.ndiff(before.split("\n"), after.split("\n")))
+    return tuple([line[2:] for line in diff if line.startswith(sign)] for sign in ("- ", "+ "))
+
+
+def edited(change, source, sites=ALONE):
+    """The lines that a change takes away and adds; fails where it is refused."""
+    after = patched(change, source, sites, file="train.py")
+    assert isinstance(after, str), after
+    return lines_changed(source, after)
+
+
+def refused(change, source, sites=ALONE):
+    """Why a change is refused; fails where it is not."""
+    answer = patched(change, source, sites, file="train.py")
+    assert isinstance(answer, Unsafe), lines_changed(source, answer)
+    return answer

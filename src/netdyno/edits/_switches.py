@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from netdyno.edits._tree import Code, after_imports, calls_of, line_of, setting, uncertain
+from netdyno.edits._tree import Code, after_imports, blanks, calls_of, line_of, setting, uncertain
 
 
 def switched(code: Code, name: str, value: str, extra: tuple[str, ...] = ()) -> cst.Module:
@@ -22,12 +22,12 @@ def switched(code: Code, name: str, value: str, extra: tuple[str, ...] = ()) -> 
     lines = [] if calls else [f"{torch or 'torch'}.{name}({value})"]
     if not (lines := lines + missing):
         return module
+    first, *rest = lines
+    new = [line_of(first, blanks(1)), *map(line_of, rest)]
     if torch is None:
         _refuse_other_torch(code)
-        lines = ["import torch", *lines]
-    first, *rest = lines
-    blank = (cst.EmptyLine(indent=False),) if torch is not None else ()
-    return after_imports(Code(module), [line_of(first, blank), *map(line_of, rest)])
+        new = [line_of("import torch"), *new]
+    return after_imports(Code(module), new)
 
 
 def _with(code: Code, call: cst.Call, value: str) -> Callable[[cst.Call], cst.Call]:

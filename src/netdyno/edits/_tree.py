@@ -67,6 +67,9 @@ class Code:
         self.nodes = tuple(node for node in self._positions if isinstance(node, cst.CSTNode))
 
     def text(self, node: cst.CSTNode) -> str:
+        """The source of a node, without the comments above it."""
+        if isinstance(node, cst.SimpleStatementLine):
+            node = node.with_changes(leading_lines=[])
         return self.module.code_for_node(node).strip()
 
     def line(self, node: cst.CSTNode) -> int:
@@ -223,7 +226,7 @@ def models(code: Code, lines: Iterable[int], *, elsewhere: bool) -> list[Assigne
     found: list[Assigned] = []
     for line in lines:
         here = [made for made in _made(code, lambda _: True) if code.spans(made.statement, line)]
-        if len(here) != 1:
+        if len(here) != 1 or not _stands_for_model(code, here[0]):
             uncertain(f"line {line} makes the model, but is no assignment of it to one name", line)
         found += [made for made in here if made not in found]
     if found:
@@ -236,6 +239,13 @@ def models(code: Code, lines: Iterable[int], *, elsewhere: bool) -> list[Assigne
             f"the source has {len(candidates)} assignments that make a model, so it does not say which one trains"
         )
     return candidates
+
+
+def _stands_for_model(code: Code, made: Assigned) -> bool:
+    """Whether the name is the model's, not that of something which holds it: a learner, a trainer."""
+    if isinstance(made.value, cst.Call) and _is_model(code, _core(made.value)):
+        return True
+    return any(code.text(call.func) in {f"{made.name}.parameters", f"{made.name}.state_dict"} for call in code.calls())
 
 
 def _made(code: Code, wanted: Callable[[cst.Call], bool]) -> Iterator[Assigned]:
@@ -279,7 +289,8 @@ def module_classes(code: Code) -> list[cst.ClassDef]:
 
 def _is_module(code: Code, base: cst.BaseExpression, names: set[str]) -> bool:
     full = code.name(base) or ""
-    return (full.startswith("torch.nn.") and full.endswith(".Module")) or code.text(base) in names
+    own = full.startswith("torch.nn.") and full.endswith(".Module")
+    return own or full.endswith(".LightningModule") or code.text(base) in names
 
 
 # Changing calls
@@ -424,22 +435,36 @@ def followed_by(source: str) -> Callable[[cst.CSTNode], object]:
     return lambda updated: cst.FlattenSentinel([updated, line_of(source)])
 
 
-def after_imports(code: Code, statements: Iterable[cst.BaseCompoundStatement | cst.SimpleStatementLine]) -> cst.Module:
-    """The module with statements behind its imports at the top, and so behind docstring and `__future__`."""
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def after_imports(code: Code, statements: Iterable[Statement], *, blank: int = 1) -> cst.Module:
+    """The module with statements behind its imports at the top, and so behind docstring and `__future__`.
+
+    `blank` lines stand between them and what follows.
+    """
     place = _end_of_imports(code)
     body = list(code.module.body)
-    new = list(statements)
-    if not place and not body:
-        return code.module.with_changes(body=new)
-    follows = body[place] if place < len(body) else None
-    if isinstance(follows, cst.SimpleStatementLine | cst.BaseCompoundStatement) and not _stands_apart(follows):
-        body[place] = follows.with_changes(leading_lines=(cst.EmptyLine(indent=False), *follows.leading_lines))
-    return code.module.with_changes(body=[*body[:place], *new, *body[place:]])
+    if place < len(body):
+        body[place] = _apart(body[place], blank)
+    return code.module.with_changes(body=[*body[:place], *statements, *body[place:]])
 
 
-def _stands_apart(statement: cst.SimpleStatementLine | cst.BaseCompoundStatement) -> bool:
-    leading = statement.leading_lines  # type: ignore[union-attr]
-    return bool(leading) and leading[0].comment is None
+def _apart(statement: Statement, blank: int) -> Statement:
+    """The statement with at least so many blank lines above it and its comments."""
+    leading = list(statement.leading_lines)  # type: ignore[union-attr]
+    there = next((index for index, line in enumerate(leading) if line.comment is not None), len(leading))
+    return statement.with_changes(leading_lines=[*blanks(blank - there), *leading])
+
+
+def blanks(count: int) -> list[cst.EmptyLine]:
+    return [cst.EmptyLine(indent=False) for _ in range(count)]
+
+
+def class_from(source: str) -> list[Statement]:
+    """The one class of a source, set apart as classes are."""
+    (found,) = cst.parse_module(source).body
+    return [_apart(found, 2)]
 
 
 def _end_of_imports(code: Code) -> int:

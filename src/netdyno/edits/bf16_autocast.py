@@ -13,7 +13,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from netdyno.edits._base import Here
-from netdyno.edits._frameworks import accelerator, hugging, lightning, skorch
+from netdyno.edits._frameworks import accelerator, fastai, hugging, lightning, skorch
 from netdyno.edits._tree import Code, Uncertain, argument, calls_of, models, only, setting, uncertain, value_of
 from netdyno.records.trial import Scalar
 
@@ -40,8 +40,8 @@ def edit(code: Code, settings: Mapping[str, Scalar], here: Here) -> cst.Module:
     ):
         if (call := only(code, wanted)) is not None:
             return _told(code, call, name, value, same)
-    if calls_of(code, skorch):
-        uncertain("skorch has no argument for it")
+    if calls_of(code, skorch) or calls_of(code, fastai):
+        uncertain("the loop is the framework's own, and its call has no argument for it")
     regions = _regions(code, here)
     torch = code.torch()
     if regions and torch is None:
@@ -100,9 +100,15 @@ def _forwards(code: Code, here: Here) -> list[cst.Call]:
     names = {made.name for made in models(code, here.lines("models"), elsewhere=here.elsewhere("models"))}
     functions = {id(code.function(backward)) for backward in _backwards(code, here)}
     found = [call for call in code.calls() if code.text(call.func) in names and id(code.function(call)) in functions]
+    found = [call for call in found if not _without_gradients(code, call)]
     if not found:
         uncertain(f"no call of `{'`, `'.join(sorted(names))}` stands in one function with a `backward`")
     return found
+
+
+def _without_gradients(code: Code, call: cst.Call) -> bool:
+    contexts = [item for block in code.above(call) if isinstance(block, cst.With) for item in block.items]
+    return any(code.text(item).endswith(("no_grad()", "inference_mode()")) for item in contexts)
 
 
 def _the_model(code: Code, calls: list[cst.Call], here: Here) -> cst.Call:

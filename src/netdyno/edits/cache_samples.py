@@ -11,13 +11,12 @@ import libcst as cst
 
 from netdyno.edits._base import Here
 from netdyno.edits._loaders import Maker, loaders
-from netdyno.edits._tree import Code, after_imports, argument, uncertain
+from netdyno.edits._tree import Code, after_imports, argument, class_from, refuse_splat, uncertain
 from netdyno.records.trial import Scalar
 
 KINDS = ("loaders",)
 STAGE = 2
 CLASS = '''
-
 class KeptSamples:
     """The samples of another data set, read once and kept in memory."""
 
@@ -41,7 +40,7 @@ def edit(code: Code, settings: Mapping[str, Scalar], here: Here) -> cst.Module:
         return code.module
     if any(isinstance(node, cst.ClassDef) and node.name.value == "KeptSamples" for node in code.nodes):
         return code.replaced(new)
-    return after_imports(Code(code.replaced(new)), cst.parse_module(CLASS).body)
+    return after_imports(Code(code.replaced(new)), class_from(CLASS), blank=2)
 
 
 def _kept(code: Code, call: cst.Call) -> Maker | None:
@@ -53,6 +52,7 @@ def _kept(code: Code, call: cst.Call) -> Maker | None:
         return None
     if argument(call, "collate_fn", 6) is not None:
         uncertain("`collate_fn` may change samples in place, and kept ones would stay changed", line)
+    refuse_splat(code, call, "collate_fn")
     _refuse_shared(code, call)
     _refuse_asked(code)
     index = list(call.args).index(dataset)

@@ -10,13 +10,21 @@ import libcst as cst
 
 from netdyno.edits._base import Here
 from netdyno.edits._loaders import Maker, loaders
-from netdyno.edits._tree import Code, after_imports, argument, refuse_splat, uncertain, value_of, with_keyword
+from netdyno.edits._tree import (
+    Code,
+    after_imports,
+    argument,
+    class_from,
+    refuse_splat,
+    uncertain,
+    value_of,
+    with_keyword,
+)
 from netdyno.records.trial import Scalar
 
 KINDS = ("loaders",)
 STAGE = 3
 CLASS = '''
-
 class BatchedRows:
     """A TensorDataset that gives a whole batch at once: one indexing per tensor, in the form a DataLoader collates."""
 
@@ -45,7 +53,7 @@ def edit(code: Code, settings: Mapping[str, Scalar], here: Here) -> cst.Module:
         return code.module
     if any(isinstance(node, cst.ClassDef) and node.name.value == "BatchedRows" for node in code.nodes):
         return code.replaced(new)
-    return after_imports(Code(code.replaced(new)), cst.parse_module(CLASS).body)
+    return after_imports(Code(code.replaced(new)), class_from(CLASS), blank=2)
 
 
 def _batched(code: Code, call: cst.Call) -> Maker | None:
