@@ -58,6 +58,6 @@ def test_what_no_gradient_passes_through_is_no_loss(framework):
 
 
 def test_a_gap_that_may_be_a_model_called_past_its_call_is_a_suspicion():
-    finding = costly_line(_costs(gap(61, 440)), _parameters(4))
+    finding = costly_line(_costs(gap(61, 440)), _parameters(unseen=True))
     assert finding.confidence < 0.7
     assert "may be the model's own work" in finding.says

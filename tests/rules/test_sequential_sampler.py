@@ -15,21 +15,20 @@ def test_a_sorted_data_set_is_told_before_one_that_only_repeats():
     assert "one class each" in finding.says
 
 
-def test_a_last_smaller_batch_counts():
-    assert "3 batches to a pass" in sequential_sampler(_use(_loader(length=65, batch_size=32))).says
+def test_an_order_of_which_nobody_knows_whose_it_is_is_a_suspicion():
+    assert sequential_sampler(_use(_loader(labels_vary=True, own_order=None))).confidence < 0.7
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"trains": False},
-        {"iterable": True, "length": None},
+        {"iterable": True},
         {"own_order": True},
         {"sequence": True},
         {"ordered": False},
-        {"length": 64},
-        {"length": None},
-        {"batch_size": 0},
+        {"batches_per_pass": 1},
+        {"batches_per_pass": None},
     ],
 )
 def test_what_is_meant_or_unknown_is_left_alone(fields):

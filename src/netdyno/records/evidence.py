@@ -212,21 +212,13 @@ class MachineState(Evidence, frozen=True, kw_only=True):
 
 
 class OptimizerUse(Noun, frozen=True, kw_only=True):
-    """One optimizer of a script: its class, the steps it took, and the ones a gradient scaler left out.
-
-    `uncleared` are steps before which the gradients of the step before were neither None nor zero at any time, and
-    `accumulates` says that some of its steps followed more than one backward pass.
-    """
+    """One optimizer of a script: its class, the steps it took, and the ones that a gradient scaler left out."""
 
     index: int
     optimizer: str
     steps: int
     skipped: int = 0
-    checked: int = 0
-    uncleared: int = 0
-    accumulates: bool = False
     settings: dict[str, str] = msgspec.field(default_factory=dict)
-    where: Place | None = None
 
 
 class ScriptTrace(Evidence, frozen=True, kw_only=True):
@@ -237,6 +229,8 @@ class ScriptTrace(Evidence, frozen=True, kw_only=True):
     that were watched, `own_s` those of them that the watching took, `unattributed` the share that neither a watched call
     nor a line accounts for. `unfired` are patch points that the start-up test found dead. `stopped` says what ended it.
     `burst` says that only some updates were watched closely, since updates are so short that the watch would weigh on them.
+    `places` are lines of the user's files by what was seen there: loaders, optimizers and models constructed; forwards,
+    losses, backwards and evaluations called.
     """
 
     attached: str
@@ -249,10 +243,14 @@ class ScriptTrace(Evidence, frozen=True, kw_only=True):
     span_s: float
     own_s: float
     unattributed: float
+    watched: int = 0
+    burst: tuple[int, int] | None = None
     unfired: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
     stopped: str = ""
     checksum: str | None = None
-    burst: bool = False
+    threads: int | None = None
+    places: dict[str, tuple[Place, ...]] = msgspec.field(default_factory=dict)
 
 
 class LineCost(Noun, frozen=True, kw_only=True):
@@ -285,22 +283,23 @@ class LineCosts(Evidence, frozen=True, kw_only=True):
 class Loader(Noun, frozen=True, kw_only=True):
     """A DataLoader of a script, as it was constructed on one line and then used.
 
-    `trains` says that updates were made of its batches. `length` is the number of samples, None when nobody knows it;
-    `sampler` the class that orders them, and `own_order` that the author passed a sampler or batch sampler. `ordered` says
-    that samples come in the order of the data set. `built` counts constructions on that line, `passes` the times it was
-    iterated over, `batches` all batches taken. `build_s` are the seconds of one construction, `start_s` those until
-    the first batch of a pass. `labels_vary` is False when labels were seen and the first batches held one class each.
+    `trains` says that updates were made of its batches. A pass has `batches_per_pass` of them, None when nobody knows.
+    `sampler` is the class that orders the samples, `ordered` says that it takes them as the data set has them, and
+    `own_order` that the author passed a sampler or batch sampler; None when that was not seen. `built` counts
+    constructions on that line, `passes` the times it was iterated over, `batches` all batches taken. `build_s` are the
+    seconds of one construction, `start_s` those until the first batch of a pass. `labels_vary` is False when labels were
+    seen and the first batches held one class each; `sequence` says that targets are the inputs of another position.
     """
 
     where: Place | None
     dataset: str
     trains: bool
     iterable: bool
-    length: int | None
-    batch_size: int
+    batch_size: int | None
+    batches_per_pass: int | None
     sampler: str
-    own_order: bool
     ordered: bool
+    own_order: bool | None
     workers: int
     pinned: bool = False
     persistent: bool = False
@@ -321,17 +320,18 @@ class LoaderUse(Evidence, frozen=True, kw_only=True):
 
 
 class EvaluationUse(Evidence, frozen=True, kw_only=True):
-    """How a script evaluates the models that it trains.
+    """How a script evaluates: passes without gradients, and what they cost of `span_s` watched seconds.
 
-    `forwards` are their passes without gradients in evaluation mode; passes of other models (a teacher, a target network)
-    and passes that choose what to do next in an environment are none. Evaluation between two updates is one of `rounds`.
-    `seconds` went to them and `training_s` to training, both of `span_s` watched seconds. `with_gradients` are passes in
-    evaluation mode with gradients on that no backward pass ever used; they took `gradient_s`.
+    `forwards` are all top-level passes without gradients; `own_forwards` those of models that are trained, in evaluation
+    mode: neither a teacher's nor a target network's, nor the choices of what to do next in an environment. Own passes
+    between two updates are one of `rounds`. `seconds` went to all of it, `training_s` to training. `with_gradients` are
+    passes, several in a row, that recorded a graph which no backward pass ever used; they took `gradient_s`.
     """
 
     updates: int
-    rounds: int
     forwards: int
+    own_forwards: int
+    rounds: int
     seconds: float
     training_s: float
     span_s: float
@@ -341,38 +341,39 @@ class EvaluationUse(Evidence, frozen=True, kw_only=True):
 
 
 class ParameterUse(Evidence, frozen=True, kw_only=True):
-    """Which parameters of the modules that ran in training under gradients ever received one.
+    """Which parameters of the models that ran in training with gradients ever received one, over `updates` updates.
 
-    `received` did, `frozen` do not ask for one, `unreached` ask and never got one in `updates` updates though others of
-    the same model did (the first names; `unreached_count` all). `unseen` received gradients but belong to no module that was called.
+    Of `parameters` tensors, `unreached_count` ask for a gradient and never got one (`unreached` are the first names); frozen
+    ones don't ask. `ran` says whether the modules of those were seen to run in training, None when nobody looked.
+    `homeless` get gradients, and no optimizer moves them. `unseen` says that gradients arrived in modules of which no call was seen.
     """
 
     updates: int
-    received: int
-    frozen: int
+    parameters: int
     unreached: tuple[str, ...] = ()
     unreached_count: int = 0
-    unreached_elements: int = 0
-    elements: int = 0
-    unseen: int = 0
+    ran: bool | None = None
+    homeless: tuple[str, ...] = ()
+    unseen: bool = False
 
 
 class UpdateOrder(Evidence, frozen=True, kw_only=True):
-    """In which order an update's calls come. `scaler_steps` are steps through a gradient scaler that was enabled, `skipped`
-    those it left out, `skipped_late` those among them after the first quarter of the updates.
+    """In which order an update's calls come, over `updates` updates.
 
-    `clips` are calls that clip gradients, `scaled_clips` those of them on gradients that were still multiplied by the scale.
+    `clips` are updates that clip gradients, `scaled_clips` those of them that clip while the gradients are multiplied by a
+    loss scale. `scaler_steps` are steps through an enabled gradient scaler, `skipped` those it left out, `skipped_late`
+    those among them that came after a step that was taken. `never_cleared` says that an optimizer's gradients were looked at
+    before several backward passes and were never None or zero.
     """
 
     updates: int
     clips: int = 0
     scaled_clips: int = 0
-    scale: float = 1.0
     clip_where: Place | None = None
     scaler_steps: int = 0
     skipped: int = 0
     skipped_late: int = 0
-    scale_where: Place | None = None
+    never_cleared: bool = False
 
 
 class Chore(Noun, frozen=True, kw_only=True):

@@ -14,15 +14,16 @@ from netdyno.rules._base import rule
 ROUNDS = 3  # one round at the start and one at the end are what any short look at a script may catch
 EVERY = 0.9  # rounds per update: all but the first and the last
 PASSES = 2  # a single pass after each update is what plots of full-batch training are made of
+MOSTLY = 0.9  # up to a tenth of the passes may belong to a metric or a transform that is a module
 WORTH_A_WORD = 0.10  # below a tenth of the time, noise and cure cost about the same
 
 
 @rule(suggests=("inference-mode",))
 def costly_evaluation(use: EvaluationUse) -> Finding | None:
     share = use.seconds / use.span_s if use.span_s else 0.0
-    if use.rounds < ROUNDS or share < WORTH_A_WORD or not (_outweighs(use) or _constant(use)):
+    if use.rounds < ROUNDS or share < WORTH_A_WORD or not _own(use) or not (_outweighs(use) or _constant(use)):
         return None
-    updates, passes = use.updates / use.rounds, use.forwards / use.rounds
+    updates, passes = use.updates / use.rounds, use.own_forwards / use.rounds
     return Finding(
         says=f"evaluation takes {share:.0%} of the time: {passes:.3g} passes after every {_updates(updates)}, "
         f"against {use.training_s / use.span_s:.0%} for training",
@@ -43,12 +44,17 @@ def costly_evaluation(use: EvaluationUse) -> Finding | None:
     )
 
 
+def _own(use: EvaluationUse) -> bool:
+    """Seconds are known of all passes together: they are evaluation's where nearly all passes are."""
+    return use.own_forwards >= MOSTLY * use.forwards
+
+
 def _outweighs(use: EvaluationUse) -> bool:
     return use.seconds > use.training_s
 
 
 def _constant(use: EvaluationUse) -> bool:
-    return use.rounds >= EVERY * use.updates and use.forwards >= PASSES * use.rounds
+    return use.rounds >= EVERY * use.updates and use.own_forwards >= PASSES * use.rounds
 
 
 def _updates(count: float) -> str:
@@ -56,11 +62,14 @@ def _updates(count: float) -> str:
     return "update" if round(count) <= 1 else f"{count:.0f} updates"
 
 
-def _use(*, rounds: int, forwards: int, seconds: float, training: float = 5.0, updates: int = 40) -> EvaluationUse:
+def _use(
+    *, rounds: int, forwards: int, seconds: float, training: float = 5.0, updates: int = 40, own: float = 1.0
+) -> EvaluationUse:
     return EvaluationUse(
         updates=updates,
         rounds=rounds,
         forwards=forwards,
+        own_forwards=round(own * forwards),
         seconds=seconds,
         training_s=training,
         span_s=training + seconds,
@@ -73,11 +82,13 @@ SICK = (
     (_use(rounds=4, forwards=400, seconds=9.0),),
 )
 # An ordinary validation; one long evaluation before training began; two tiny passes after each update; none at all;
-# one pass after each update, for a curve.
+# one pass after each update, for a curve; a target network and a policy that acts, in reinforcement learning.
 WELL = (
     (_use(rounds=4, forwards=40, seconds=0.6),),
     (_use(rounds=1, forwards=200, seconds=20.0),),
     (_use(rounds=40, forwards=80, seconds=0.1),),
     (_use(rounds=0, forwards=0, seconds=0.0),),
     (_use(rounds=40, forwards=40, seconds=1.5),),
+    (_use(rounds=40, forwards=160, seconds=9.0, own=0.5),),
+    (_use(rounds=0, forwards=160, seconds=9.0, own=0.0),),
 )

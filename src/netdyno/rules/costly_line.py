@@ -105,7 +105,7 @@ def _samples(lines: Iterable[LineCost]) -> int:
 
 def _unseen_model(parameters: ParameterUse | None) -> bool:
     """True when gradients arrive in modules that nobody was seen to call: gaps may then be the model's own work."""
-    return parameters is not None and parameters.unseen > 0
+    return parameters is not None and parameters.unseen
 
 
 def _named(spot: Spot) -> str:
@@ -137,8 +137,8 @@ def _costs(*lines: LineCost, looks: int = 1000) -> LineCosts:
     return LineCosts(lines=lines, samples=looks, hz=50.0)
 
 
-def _parameters(unseen: int) -> ParameterUse:
-    return ParameterUse(updates=20, received=10, frozen=0, unseen=unseen)
+def _parameters(unseen: bool) -> ParameterUse:
+    return ParameterUse(updates=20, parameters=10, unseen=unseen)
 
 
 # Histograms of all weights and of all gradients; the stepping of an environment; a model that is called past its
@@ -150,8 +150,8 @@ SICK = (
         ),
     ),
     (_costs(_line(61, 480, phase="after optimizer", function="main")),),
-    (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(4)),
-    (_costs(_line(70, 300, phase="after forward", framework="sklearn.metrics.f1_score")), _parameters(0)),
+    (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(unseen=True)),
+    (_costs(_line(70, 300, phase="after forward", framework="sklearn.metrics.f1_score")), _parameters(unseen=False)),
 )
 # A functional loss between forward and backward, and one by hand; the model itself; lines that take little; too few
 # looks to tell; a twelfth of the time spread over forty lines.

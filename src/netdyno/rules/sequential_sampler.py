@@ -22,12 +22,11 @@ def sequential_sampler(use: LoaderUse) -> Finding | None:
     if not fixed:
         return None
     worst = min(fixed, key=lambda loader: (loader.labels_vary is not False, loader.labels_vary is None))
-    length = worst.length or 0
     return Finding(
-        says=f"training reads its {length} samples in the order of the data set, {-(-length // worst.batch_size)} batches to a pass{_labels(worst)}",
+        says=f"training reads `{worst.dataset}` in its own order each time, {worst.batches_per_pass} batches to a pass{_labels(worst)}",
         layer="generalisation",
         saves=Saving(low=0.0, high=0.0),  # it costs quality, not time
-        because={"samples": float(length), "batch_size": float(worst.batch_size), "passes": float(worst.passes)},
+        because={"batches_per_pass": float(worst.batches_per_pass or 0), "batch_size": float(worst.batch_size or 0)},
         fix="pass `shuffle=True` to the training loader, unless the order itself is what is learnt",
         where=worst.where,
         confidence=_confidence(worst),
@@ -37,7 +36,7 @@ def sequential_sampler(use: LoaderUse) -> Finding | None:
 def _in_order(loader: Loader) -> bool:
     if not loader.trains or loader.iterable or loader.own_order or loader.sequence:
         return False
-    return loader.ordered and 0 < loader.batch_size < (loader.length or 0)
+    return loader.ordered and (loader.batches_per_pass or 0) > 1
 
 
 def _labels(loader: Loader) -> str:
@@ -45,7 +44,7 @@ def _labels(loader: Loader) -> str:
 
 
 def _confidence(loader: Loader) -> float:
-    if loader.labels_vary is None:
+    if loader.labels_vary is None or loader.own_order is None:
         return UNKNOWN
     return REPEATED if loader.labels_vary else PROVEN
 
@@ -56,8 +55,8 @@ def _loader(**fields: object) -> Loader:
         "dataset": "MNIST",
         "trains": True,
         "iterable": False,
-        "length": 60_000,
         "batch_size": 64,
+        "batches_per_pass": 938,
         "sampler": "SequentialSampler",
         "own_order": False,
         "ordered": True,
@@ -84,8 +83,8 @@ WELL = (
             _loader(trains=False, labels_vary=False),
         ),
     ),
-    (_use(_loader(length=64, labels_vary=True)),),
-    (_use(_loader(iterable=True, length=None)),),
+    (_use(_loader(batches_per_pass=1, labels_vary=True)),),
+    (_use(_loader(iterable=True, batches_per_pass=None)),),
     (_use(_loader(own_order=True, sampler="BucketSampler")),),
     (_use(_loader(sequence=True)),),
 )

@@ -8,7 +8,7 @@ Not this:   the few steps at the start in which the scaler halves its first scal
 """
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import Place, UpdateOrder
+from netdyno.records.evidence import UpdateOrder
 from netdyno.rules._base import rule
 from netdyno.stats.shares import counted_share
 
@@ -35,10 +35,8 @@ def skipped_updates(order: UpdateOrder) -> Finding | None:
             "skipped": float(order.skipped),
             "skipped_late": float(order.skipped_late),
             "scaler_steps": float(order.scaler_steps),
-            "scale": order.scale,
         },
         fix="find the operation that overflows in float16, or use bfloat16, which needs no scaler",
-        where=order.scale_where,
     )
 
 
@@ -48,8 +46,6 @@ def _order(*, skipped: int, late: int, steps: int = 60) -> UpdateOrder:
         scaler_steps=steps,
         skipped=skipped,
         skipped_late=late,
-        scale=1024.0,
-        scale_where=Place(file="train.py", line=35),
     )
 
 

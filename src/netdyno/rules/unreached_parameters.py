@@ -17,21 +17,22 @@ UPDATES = 8
 
 @rule(suggests=())
 def unreached_parameters(use: ParameterUse) -> Finding | None:
-    if use.updates < UPDATES or not use.unreached_count or not use.received:
+    if use.updates < UPDATES or not use.unreached_count or use.ran is False:
         return None
     return Finding(
-        says=f"{use.unreached_count} of {use.unreached_count + use.received} trained parameters got no gradient in {use.updates} updates{_first(use)}",
+        says=f"{use.unreached_count} of {use.parameters} parameters got no gradient in {use.updates} updates{_first(use)}",
         layer="optimisation",
         saves=Saving(low=0.0, high=0.0),  # it costs quality, not time
         because={
             "unreached": float(use.unreached_count),
-            "received": float(use.received),
+            "parameters": float(use.parameters),
             "updates": float(use.updates),
-            "unreached_elements": float(use.unreached_elements),
         },
         fix="connect them with the loss, or say `requires_grad_(False)` when they are meant to stay",
         where=Place(module=use.unreached[0].rpartition(".")[0] or use.unreached[0]) if use.unreached else None,
-        confidence=0.8,  # a rare branch, an expert of many, needs more updates than a short look has
+        # Of a module that was seen to run only a rare branch, an expert of many, stays innocent. Nobody looked: it may be
+        # a part that training does not need, such as a head for later.
+        confidence=0.8 if use.ran else 0.5,
     )
 
 
@@ -39,25 +40,21 @@ def _first(use: ParameterUse) -> str:
     return f": `{use.unreached[0]}`{' and others' if use.unreached_count > 1 else ''}" if use.unreached else ""
 
 
-def _use(*names: str, updates: int = 20, received: int = 10, frozen: int = 0) -> ParameterUse:
+def _use(*names: str, updates: int = 20, ran: bool | None = True) -> ParameterUse:
     return ParameterUse(
-        updates=updates,
-        received=received,
-        frozen=frozen,
-        unreached=names,
-        unreached_count=len(names),
-        unreached_elements=64 * len(names),
-        elements=64 * (len(names) + received),
+        updates=updates, parameters=10 + len(names), unreached=names, unreached_count=len(names), ran=ran
     )
 
 
-SICK = ((_use("encoder.block.weight", "encoder.block.bias"),),)
-# All reached; a frozen backbone; a target network, which never runs with gradients and is no part of the count;
-# too few updates; manual training of which no gradient was seen.
+# A detached block; one of which nobody knows whether it ran (a suspicion).
+SICK = (
+    (_use("encoder.block.weight", "encoder.block.bias"),),
+    (_use("encoder.block.weight", ran=None),),
+)
+# All reached, as with a frozen backbone, whose parameters don't ask, and a target network, which never runs with
+# gradients; too few updates; a head that only evaluation uses.
 WELL = (
     (_use(),),
-    (_use(frozen=40),),
-    (_use(received=6),),
     (_use("experts.3.weight", updates=3),),
-    (_use("head.weight", received=0),),
+    (_use("auxiliary.weight", ran=False),),
 )

@@ -1,9 +1,9 @@
 """Validation records a graph that nobody walks back.
 
-Looks for:  forward passes of a trained model in evaluation mode, with gradients on, whose result no backward pass used.
+Looks for:  forward passes with gradients on, several in a row, whose result no backward pass used.
 Matters:    activations of every such batch are kept until its output is forgotten: memory, and the time to record.
 Try:        `with torch.no_grad():` around validation, or `torch.inference_mode()`.
-Not this:   passes in training mode, which may belong to a loss that comes later, and passes of other models.
+Not this:   a single pass whose result is detached (a generator, a teacher), or passes that wait for a later loss.
 """
 
 from netdyno.records.diagnosis import Finding, Saving
@@ -19,7 +19,7 @@ def validation_with_gradients(use: EvaluationUse) -> Finding | None:
         return None
     share = use.gradient_s / use.span_s if use.span_s else 0.0
     return Finding(
-        says=f"{use.with_gradients} passes in evaluation mode recorded a graph that no backward pass used ({share:.0%} of the time)",
+        says=f"{use.with_gradients} passes, several in a row, recorded a graph that no backward pass used ({share:.0%} of the time)",
         layer="memory",
         # What it costs is memory. The time of recording is a small part of a pass, and was not measured apart.
         saves=Saving(low=0.0, high=0.0),
@@ -28,7 +28,7 @@ def validation_with_gradients(use: EvaluationUse) -> Finding | None:
             "passes_without": float(use.forwards),
             "seconds": use.gradient_s,
         },
-        fix="put validation into `with torch.no_grad():`",
+        fix="put them into `with torch.no_grad():`",
         where=use.where,
     )
 
@@ -36,8 +36,9 @@ def validation_with_gradients(use: EvaluationUse) -> Finding | None:
 def _use(*, with_gradients: int, forwards: int = 0) -> EvaluationUse:
     return EvaluationUse(
         updates=40,
-        rounds=2,
         forwards=forwards,
+        own_forwards=forwards,
+        rounds=2 if forwards else 0,
         seconds=0.1,
         training_s=4.0,
         span_s=5.0,
