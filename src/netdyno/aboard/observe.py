@@ -32,7 +32,7 @@ BURST, PERIOD = 50, 500
 # Updates after warm-up that say how quick they are.
 PACE = 30
 KEPT_TIMES = 400
-# Losses are streamed by the tick, which holds all: more than this and the early ones are known already.
+# One loss per update; a ride of more than this is not about single losses.
 KEPT_LOSSES = 20_000
 # On a device a loss is read this many updates late, when it has long arrived.
 LATE = 2
@@ -169,6 +169,11 @@ class Observer:
         self.training_thread = -1
         self.off, self.inside = True, 1
 
+    @property
+    def missing(self) -> dict[str, str]:
+        """Patch points that this torch does not have."""
+        return self._patches.missing
+
     def patches(self) -> dict[str, Any]:
         """The self-test: which points fired."""
         return {"points": self.points}
@@ -255,7 +260,7 @@ class Observer:
         if root is None or root.numel() != 1:
             return
         if root.is_cpu:
-            # Ready: nothing waits. Micro-batches of one update add up.
+            # Ready: nothing waits.
             self._loss = (self._loss or 0.0) + self._item(root.detach())
         elif root.is_cuda:
             self._copy_later(root.detach())
@@ -392,19 +397,21 @@ class Observer:
         self.account.switch(NETDYNO)
 
     def _keep_loss(self) -> None:
-        while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
-            _, copy, _ = self._late.popleft()
-            self._told(self._item(copy))
+        if len(self.losses) < KEPT_LOSSES:
+            self.losses.append(None)
         if self._loss is not None:
-            self._told(self._loss)
+            self._told(self.updates - 1, self._loss)
             self._loss = None
+        while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
+            at, copy, _ = self._late.popleft()
+            self._told(at, self._item(copy))
 
-    def _told(self, loss: float) -> None:
+    def _told(self, at: int, loss: float) -> None:
         if self.first_loss is None:
             self.first_loss = loss
         self.last_loss = loss
-        if self.config.losses and len(self.losses) < KEPT_LOSSES:
-            self.losses.append(loss)
+        if at < len(self.losses):
+            self.losses[at] = loss + (self.losses[at] or 0.0)  # micro-batches of one update add up
 
     # what is told
 
@@ -475,8 +482,10 @@ def install(config: Config) -> Observer:
     from . import selftest
 
     observer = Observer(config)
+    if config.watch:
+        trial = Observer(config._replace(line=None, nudge=0, recipe=(), hz=0))
+        observer.points = observer.guarded("self-test", selftest.points, trial) or {}
     observer.apply()
-    observer.points = selftest.points(observer)
     if observer.sampler.hz:
         observer.sampler.start()
     return observer

@@ -37,9 +37,11 @@ def patch(patches: Patches, observer: "Observer") -> None:
         patches.replace(
             point, owner, "zero_grad", lambda original: _method(observer, original, ZERO_GRAD, steps.ZERO_GRAD)
         )
+    # The same function stands in two modules, from either of which frameworks import it by name.
     for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_"):
         for module in (torch.nn.utils.clip_grad, torch.nn.utils):
-            patches.replace(name, module, name, lambda original: _clip(observer, original))
+            if hasattr(module, name) or module is torch.nn.utils:
+                patches.replace(name, module, name, lambda original: _clip(observer, original))
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind) and "step" in vars(kind)]
     for kind in schedulers:
         if kind.__name__ != "LRScheduler" and not hasattr(kind, "get_last_lr"):
