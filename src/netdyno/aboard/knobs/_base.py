@@ -87,7 +87,12 @@ class Recipe:
         for key in keys[shared:]:
             if key not in self._made:
                 self._made[key] = made(self._view, wanted[key])
-            self._made[key].on()
+            try:
+                self._made[key].on()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._made[key].off()
+                raise
             self._on.append(key)
 
     def clear(self) -> None:

@@ -1,7 +1,6 @@
 """Call a compiled form instead of the models' forward in training. It compiles in the first steps after it came on."""
 
 import atexit
-import functools
 import importlib.util
 import os
 import shutil
@@ -97,18 +96,17 @@ class Knob:
     def _form(self, model: Any) -> Any:
         import torch
 
-        plain = model.forward
         # `fallback_random` draws random numbers as PyTorch does without compilation, so that dropout masks agree.
         options = {**MODES[self._mode], "fallback_random": True}
 
+        # The whole call, hooks included, as `model = torch.compile(model)` would have it.
         def traced(*args: Any, **kwargs: Any) -> Any:
-            return plain(*args, **kwargs)
+            return model(*args, **kwargs)
 
         compiled = torch.compile(traced, dynamic=self._dynamic, options=options)
 
         # Evaluation would compile a second form, which no training step is the quicker for.
-        @functools.wraps(traced)
         def called(*args: Any, **kwargs: Any) -> Any:
-            return compiled(*args, **kwargs) if torch.is_grad_enabled() else plain(*args, **kwargs)
+            return (compiled if torch.is_grad_enabled() else model)(*args, **kwargs)
 
         return called
