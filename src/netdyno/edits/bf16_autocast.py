@@ -196,7 +196,7 @@ def _may_stand_inside(code: Code, statement: cst.CSTNode) -> bool:
         return False
     return all(
         isinstance(small, cst.Assign | cst.AugAssign | cst.AnnAssign)
-        or (isinstance(small, cst.Expr) and code.text(small).endswith("zero_grad()"))
+        or (isinstance(small, cst.Expr) and code.text(small.value).endswith("zero_grad()"))
         for small in statement.body
     )
 
