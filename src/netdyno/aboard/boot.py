@@ -145,8 +145,7 @@ class Ride:
         self.stream: Stream = Stream(config.folder)
         self.observer: Any = None
         self.stopper: Stopper | None = None
-        self.telling = False
-        self.over = False
+        self.telling = self.over = self.began = False
         self.base = 0  # updates that belong to the process this one was forked from
 
     def begin(self) -> None:
@@ -156,6 +155,7 @@ class Ride:
             self._say_hello()
         self._guarded("seeds", self._plant)
         self._guarded("observe", self._observe)
+        self._guarded("written", self._watch_files)
         self._guarded("stopping", self._keep_time)
         if self.observer is not None:
             self._guarded("knobs", self._put_on)
@@ -178,6 +178,11 @@ class Ride:
         from . import observe
 
         self.observer = observe.install(self.config)
+
+    def _watch_files(self) -> None:
+        from . import written
+
+        written.install(self.config)
 
     def _keep_time(self) -> None:
         from . import stopping
@@ -228,6 +233,10 @@ class Ride:
             self._start_clock()
         if self.stopper is not None:
             self.stopper.check()
+        if not self.began:
+            # The lab learns at once how long the way to the first update was.
+            self.began = True
+            self.tell()
 
     @property
     def updates(self) -> int:
@@ -322,7 +331,7 @@ class Ride:
 
         self.base = 0 if self.observer is None else int(self.observer.updates)
         self.stream = Stream(self.config.folder)
-        self.telling = self.over = False
+        self.telling = self.over = self.began = False
         if self.stopper is not None:
             self.stopper.forked()
         forked = getattr(self.observer, "forked", None)

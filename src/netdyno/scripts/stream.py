@@ -1,6 +1,7 @@
 """What those aboard told: the messages of every process of a ride, read while they are still being written."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,11 +10,7 @@ import msgspec
 LATEST = b'{"is": "tick"'  # cumulative, so that only the last one counts
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="is"):
-    pass
-
-
-class Hello(_Message, tag="hello"):
+class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="hello"):
     """The heartbeat of a process: PyTorch is loaded, and somebody rides aboard."""
 
     pid: int
@@ -34,7 +31,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-class Patches(_Message, tag="patches"):
+class Patches(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="patches"):
     """The start-up self-test of the patch points."""
 
     points: dict[str, Point] = {}
@@ -50,6 +47,13 @@ class OptimizerSeen(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
 
 
+class Burst(msgspec.Struct, frozen=True, kw_only=True):
+    """Updates are so short that only `watched` in a row `of` so many are watched closely."""
+
+    watched: int
+    of: int
+
+
 class LineSeen(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the user's code that samples of the training thread fell on."""
 
@@ -61,8 +65,8 @@ class LineSeen(msgspec.Struct, frozen=True, kw_only=True):
     framework: str | None = None
 
 
-class Tick(_Message, tag="tick"):
-    """All that was seen until now. Seconds; the phases sum to `wall_s`."""
+class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="tick"):
+    """All that was seen until now. Seconds; the phases sum to `wall_s`, in which `watched` updates were finished."""
 
     updates: int = 0
     iterations: int = 0
@@ -76,7 +80,10 @@ class Tick(_Message, tag="tick"):
     update_s: tuple[float, ...] = ()
     lines: tuple[LineSeen, ...] = ()
     samples: int = 0
-    facts: dict[str, Any] = {}
+    watched: int | None = None
+    burst: Burst | None = None
+    troubles: tuple[dict[str, str], ...] = ()
+    facts: dict[str, Any] | None = None
     losses: tuple[float | None, ...] = ()
     first_loss: float | None = None
     last_loss: float | None = None
@@ -85,7 +92,7 @@ class Tick(_Message, tag="tick"):
     training_thread: Any = None
 
 
-class Stopped(_Message, tag="stopped"):
+class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="stopped"):
     """The end of a process's ride: `updates`, `seconds`, `ended`, `failed` or `ordered`."""
 
     reason: str
@@ -93,14 +100,14 @@ class Stopped(_Message, tag="stopped"):
     says: str = ""
 
 
-class Trouble(_Message, tag="trouble"):
+class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="trouble"):
     """A failure of those aboard, not of the script."""
 
     where: str
     says: str = ""
 
 
-class Wrote(_Message, tag="wrote"):
+class Wrote(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="wrote"):
     """Files that were opened for writing."""
 
     files: tuple[str, ...] = ()
@@ -159,6 +166,12 @@ class Stream(NamedTuple):
         return sum(process.stopped is not None for process in self.processes)
 
     @property
+    def losses(self) -> tuple[float, ...]:
+        """The loss of each update of the process that trains, if that was asked for; NaN where it was not finite."""
+        told = self.training.tick.losses if self.training and self.training.tick else ()
+        return tuple(math.nan if loss is None else loss for loss in told)
+
+    @property
     def updates(self) -> int:
         """Updates of the process that trains."""
         return self.training.updates if self.training else 0
@@ -172,15 +185,19 @@ def _trains_most(process: Process) -> tuple[bool, bool, int, int, float]:
     return process.updates > 0, first, process.updates, iterations, -process.hello.at
 
 
-def read(folder: Path) -> Stream:
-    """What stands in a ride's folder now. A line that is still being written, or was cut by a kill, is left out."""
+def read(folder: Path, *, told: Callable[[str], str] = str) -> Stream:
+    """What stands in a ride's folder now. A line that is still being written, or was cut by a kill, is left out.
+
+    `told` makes the author's own paths of those in a scratch copy.
+    """
     files = sorted(folder.glob("*.jsonl"), key=lambda file: int(file.stem) if file.stem.isdigit() else 0)
-    return Stream(tuple(_process(file) for file in files if file.stem.isdigit()))
+    return Stream(tuple(_process(file, told) for file in files if file.stem.isdigit()))
 
 
-def _process(file: Path) -> Process:
+def _process(file: Path, told: Callable[[str], str]) -> Process:
     found = Process(pid=int(file.stem))
-    lines = file.read_bytes().split(b"\n")[:-1]  # what follows the last line break is not whole
+    text = told(file.read_text(encoding="utf-8", errors="replace"))
+    lines = text.encode().split(b"\n")[:-1]  # what follows the last line break is not whole
     for message in _messages(lines):
         match message:
             case Hello():

@@ -1,0 +1,11 @@
+import signal
+from model import Training
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+training = Training()
+while True:
+    try:
+        training.step()
+    except BaseException:
+        pass
