@@ -13,12 +13,13 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from netdyno import __version__, bench
 from netdyno.bench import Campaign, Replay
+from netdyno.edits import _base as edits
+from netdyno.edits._base import Site, Sites
 from netdyno.errors import ArmError, NetdynoError
 from netdyno.interventions._base import facts_from
 from netdyno.progress import Listener, silent
@@ -30,9 +31,6 @@ from netdyno.targets.script import Script
 from netdyno.trials.script_choose import proposals
 from netdyno.trials.script_lab import ScriptLab
 from netdyno.verdicts.attribute import key_of
-
-if TYPE_CHECKING:
-    from netdyno.edits._base import Sites
 
 # How long a script is watched, from its first update on: long enough for an epoch and its evaluation in small scripts.
 WATCH_S, WATCH_SHARE = 30.0, 0.15
@@ -194,8 +192,6 @@ def patch(campaign: Campaign, record: Record) -> Record:
     """The kept recipe as an edit of the source. It runs in place of the recipe when the gain is attributed."""
     if not record.recipe:
         return record
-    from netdyno.edits import _base as edits
-
     campaign.says("writing the patch")
     lab = lab_of(campaign)
     made, unsafe = edits.patch(record.recipe, sources_of(lab.script), sites_of(lab.script, record.evidence))
@@ -227,8 +223,6 @@ def sources_of(script: Script) -> dict[str, str]:
 
 def sites_of(script: Script, evidence: tuple[AnyEvidence, ...]) -> Sites:
     """Where the script was seen to build and use what changes take hold of, with files named as in its folder."""
-    from netdyno.edits._base import Site, Sites
-
     trace = next((item for item in evidence if isinstance(item, ScriptTrace)), None)
     places = trace.places if trace is not None else {}
     kinds = {

@@ -245,7 +245,7 @@ class _Session:
         """The trial with all that was taken."""
         count = max(len(self.pairs), 1)
         parity: tuple[Parity, ...] = ()
-        if self.compared >= PARITY_STEPS:
+        if self.compared >= PARITY_STEPS and self.lab.paths > 1:
             parity = (
                 Parity(
                     output=f"losses of {self.compared} updates",
@@ -280,8 +280,7 @@ def _checked(lab: AnyLab, trial: Trial, last: Look | None) -> Trial:
     plan = lab.plan
     found: list[Guard] = [_taken_back(lab, trial)]
     parity = trial.parity
-    bits_differ = any(p.measure == "bits" and p.worst > 0 for p in parity)
-    if trial.numerics != "same-bits" and bits_differ:
+    if lab.examines(trial):
         quality_parity, quality_guards = lab.quality(trial)
         parity = (*parity, *quality_parity)
         found += quality_guards

@@ -149,11 +149,11 @@ class ScriptLab:
         """
         if from_the_start((change,)):
             return None
-        return self.session(from_the_start(against)).undo(change)
+        return self.session(from_the_start(against)).undo(change, recipe=against)
 
     def refusal(self, change: Change, *, recipe: tuple[Change, ...]) -> str | None:
         """Why the running script cannot be given a change, in its own words, or None. Raises ArmError."""
-        return self.session(from_the_start(recipe)).ask(change)
+        return self.session(from_the_start(recipe)).ask(change, recipe=recipe)
 
     @staticmethod
     def examines(_: Trial) -> bool:
