@@ -1,5 +1,6 @@
 """Little scripts that write, resume, append and import, each started as a user would."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from netdyno.errors import TargetError
 from netdyno.scripts import scratch as room
+from netdyno.scripts.launch import ride
 from netdyno.scripts.scratch import PREFIX, Written, scratch
 from netdyno.targets.script import Script, parse
 
@@ -338,6 +340,40 @@ def test_a_traceback_names_the_authors_own_file(project, base):
         said = place.told(done.stderr)
         assert f'File "{project}/train.py", line 1' in said
         assert str(base) not in said
+
+
+def test_paths_in_what_was_told_of_the_script_are_the_authors_own_in_any_alphabet(tmp_path, base):
+    folder = tmp_path / "größe"
+    folder.mkdir()
+    write(folder, "train.py", "")
+    with scratch(parse("train.py", cwd=folder), base=base) as place:
+        message = json.dumps({"file": str(place.cwd / "train.py"), "other": "/usr/lib/x.py"})
+        assert json.loads(place.told(message)) == {"file": str(folder / "train.py"), "other": "/usr/lib/x.py"}
+
+
+def test_a_ride_of_a_script_that_resumes_starts_fresh_and_names_the_authors_own_lines(project):
+    write(
+        project,
+        "train.py",
+        """
+        import os, sys, torch
+        assert not os.path.exists("last.pt"), "resumed"
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(1000):
+            optimizer.zero_grad()
+            model(torch.randn(4, 2)).square().mean().backward()
+            optimizer.step()
+            torch.save(model.state_dict(), "last.pt")
+        """,
+    )
+    script = parse("train.py", cwd=project)
+    for _ in range(2):
+        ridden = ride(script, updates=6)
+        assert ridden.wrote == ("last.pt",)
+        assert ridden.touched == ()
+        assert ridden.stream.training.hello.cwd == str(project)
+    assert [path.name for path in project.iterdir()] == ["train.py"]
 
 
 def test_the_scratch_goes_also_when_the_launch_raised_or_wrote_behind_a_closed_door(project, base):

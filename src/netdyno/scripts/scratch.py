@@ -122,8 +122,10 @@ class Scratch:
         return path
 
     def told(self, text: str) -> str:
-        """What the script said, a traceback say, with the user's own paths in it."""
-        return text.replace(f"{self._tree}/", f"{str(self._top).rstrip('/')}/")
+        """What the script said, a traceback say, or what was told of it in JSON, with the user's own paths in it."""
+        copy, own = f"{self._tree}/", f"{str(self._top).rstrip('/')}/"
+        # JSON escapes what is not ASCII.
+        return text.replace(copy, own).replace(json.dumps(copy)[1:-1], json.dumps(own)[1:-1])
 
 
 @contextmanager
@@ -163,6 +165,21 @@ def scratch(
         yield made
     finally:
         _remove(folder)
+
+
+def rewrite(place: Scratch, sources: Mapping[str, str]) -> None:
+    """Put edited sources into a scratch copy. Raises TargetError: an original is never written to, not through a link."""
+    for name, text in sources.items():
+        file = place.cwd / name
+        if place.in_place or not file.parent.resolve().is_relative_to(place.folder.resolve()):
+            raise TargetError(
+                f"the edit of `{name}` cannot be tried",
+                because="the file lies outside the scratch copy of the script's folder",
+                hint="start netdyno in the folder that holds the file, without `--in-place`",
+            )
+        file.unlink(missing_ok=True)  # a link to the original, if it was too large to copy
+        with file.open("w", encoding="utf-8", newline="") as out:
+            out.write(text)
 
 
 def sweep(root: Path) -> None:
