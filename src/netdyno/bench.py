@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from netdyno import __version__, arms
-from netdyno.arms.last_words import place_of, sentence_of
+from netdyno.arms.last_words import sentence_of
 from netdyno.errors import ArmError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts, applied, catalogue, facts_from, read
 from netdyno.measure.baselines import baselines
@@ -39,6 +39,7 @@ from netdyno.rules import _base as rules
 from netdyno.stats.sequential import campaign_error
 from netdyno.store import Store
 from netdyno.targets import workload as workloads
+from netdyno.targets.place import place_of
 from netdyno.trials.again import Again, second_chance
 from netdyno.trials.attempt import noise_of, try_change, undone
 from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as

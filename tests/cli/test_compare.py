@@ -109,3 +109,18 @@ def test_it_needs_no_torch(compared, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "peak memory" in done.stdout
+
+
+def test_what_may_differ_can_be_allowed(compared):
+    status, _, err = compared(environment={"threads": 7})
+    assert status == 2
+    assert "--allow threads" in err
+    status, out, _ = compared("--allow", "threads,seed", environment={"threads": 7, "seed": 9})
+    assert status == 0
+    assert "no verdict" in out
+
+
+def test_a_key_that_is_none_is_not_allowed_in_silence(compared):
+    status, _, err = compared("--allow", "treads")
+    assert status == 2
+    assert "treads" in err

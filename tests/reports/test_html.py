@@ -73,6 +73,7 @@ def test_a_person_finds_the_answer_the_evidence_and_the_method(pages):
     said = pages["golden"].says()
     for sentence in (
         "1.82× faster: 12.4 → 6.8 ms per step (95 %: 1.78 to 1.86×)",
+        "95 %: the range is for whoever times it again",
         "saves 3.52 ms",
         "3.34 to 3.71 ms",
         "not distinguishable from noise",

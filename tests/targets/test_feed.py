@@ -6,7 +6,10 @@ import multiprocessing
 import os
 import random
 import warnings
+import zlib
 from dataclasses import replace
+from multiprocessing.process import current_process
+from multiprocessing.util import get_temp_dir
 
 import numpy as np
 import pytest
@@ -184,3 +187,20 @@ def test_what_else_the_loader_warns_of_is_still_said():
         pytest.skip("pinning is right here")
     with pytest.warns(UserWarning, match="pin_memory"):
         taken(slow, 1)
+
+
+class Folders(Dataset):
+    """Each sample is where its worker keeps its sockets."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return zlib.crc32(str(current_process()._config.get("tempdir")).encode())
+
+
+def test_workers_keep_their_sockets_in_the_folder_of_this_process():
+    batches = Feed(dataset=Folders(), batch_size=2, workers=2).epochs()
+    found = {int(each) for batch in itertools.islice(batches, 2) for each in batch}
+    batches.close()
+    assert found == {zlib.crc32(get_temp_dir().encode())}

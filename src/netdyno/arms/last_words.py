@@ -1,21 +1,16 @@
 """What a side says when it fails: one sentence, and the end of what it wrote."""
 
 import errno
-import os
 import re
 import signal
-import sysconfig
 import traceback
-from pathlib import Path
-from types import TracebackType
 
 import torch
 
 from netdyno.errors import ArmError, NetdynoError
+from netdyno.targets.place import is_users, place_of
 
 MOST = 4000  # characters of last words that are kept: a long traceback, not a log
-HERE = str(Path(__file__).resolve().parents[1])
-NOT_THE_USERS = (HERE, *(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib")), "<frozen")
 MEMORY_GONE = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -77,30 +72,3 @@ def sentence_of(error: BaseException) -> str:
     # An error that crossed a worker's border carries the worker's traceback as its text: the cause stands last.
     line = lines[-1].strip() if "Traceback (most recent call last)" in str(error) else lines[0].strip()
     return line if line.startswith(f"{name}:") else f"{name}: {line}"
-
-
-def place_of(error: BaseException) -> str:
-    """The last line of the user's own code on the way to the error, or nothing."""
-    cause = error.__cause__
-    # Deepest first: what a loader worker wrote, what the error was raised from, the error itself.
-    for places in (
-        re.findall(r'File "([^"]+)", line (\d+)', str(error)),
-        _frames(cause.__traceback__) if cause is not None else [],
-        _frames(error.__traceback__),
-    ):
-        theirs = [f"{file}:{line}" for file, line in places if is_users(file)]
-        if theirs:
-            return f" ({theirs[-1]})"
-    return ""
-
-
-def _frames(trace: TracebackType | None) -> list[tuple[str, str]]:
-    found = []
-    while trace is not None:
-        found.append((trace.tb_frame.f_code.co_filename, str(trace.tb_lineno)))
-        trace = trace.tb_next
-    return found
-
-
-def is_users(file: str) -> bool:
-    return not os.path.abspath(file).startswith(NOT_THE_USERS) and not file.startswith("<")

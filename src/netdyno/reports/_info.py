@@ -31,6 +31,7 @@ from netdyno.reports._units import (
     spoken,
     time_unit,
 )
+from netdyno.verdicts.attribute import REPEATS
 from netdyno.verdicts.compare import Row
 
 NOISE = "not distinguishable from noise"
@@ -63,6 +64,12 @@ class Fact(NamedTuple):
 
 
 # ---------------------------------------------------------------- headline
+
+
+# What the interval beside the headline's number means (`verdicts.attribute.speedup`).
+FOR_A_REPETITION = (
+    f"the range is for whoever times it again: where the mean of {REPEATS} more pairs of processes will lie"
+)
 
 
 class HeadlineInfo(NamedTuple):

@@ -111,6 +111,7 @@ def render(record: Record) -> str:
     return shelf.get_template("report.html").render(
         page=page,
         decided=_DECIDED,
+        for_a_repetition=info.FOR_A_REPETITION,
         style=Markup(shelf.get_template("report.css").render()),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from multiprocessing.util import get_temp_dir
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,9 @@ class Feed:
         order: dict[str, Any] = {} if self.iterable else {"sampler": self.order()}
         busy: dict[str, Any] = {}
         if self.workers:
+            # Workers keep their sockets in this process' folder. One that has to make a folder of its own removes it
+            # when it ends, perhaps while a thread of it still adds to it, and leaves it behind when it is killed.
+            get_temp_dir()
             busy = {
                 "persistent_workers": self.persistent_workers,
                 "prefetch_factor": self.prefetch_factor,

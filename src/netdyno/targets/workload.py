@@ -5,7 +5,6 @@ import importlib.util
 import inspect
 import random
 import sys
-import sysconfig
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from netdyno.errors import TargetError
 from netdyno.targets.feed import Feed
+from netdyno.targets.place import place_of
 from netdyno.targets.samples import kept_randomness
 from netdyno.targets.subject import Batch, Subject, target_of, to_device
 
@@ -282,29 +282,12 @@ def _built(part: str, make: Callable[[], Any]) -> Any:
     except TargetError:
         raise
     except Exception as error:
-        place = _last_user_line(error)
+        place = place_of(error)
         raise TargetError(
             f"cannot build `{part}`",
             because=f"it raised {type(error).__name__}: {error}{place}",
             hint=f"call it alone in a Python session; `{part}` must work without arguments from netdyno",
         ) from error
-
-
-# Frames in these folders are not the user's: this package, Python's own library, installed packages.
-_NOT_THE_USERS = tuple(
-    {str(Path(__file__).parents[1])} | {sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")}
-)
-
-
-def _last_user_line(error: BaseException) -> str:
-    trace = error.__traceback__
-    place = ""
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not name.startswith((*_NOT_THE_USERS, "<")):
-            place = f" ({name}:{trace.tb_lineno})"
-        trace = trace.tb_next
-    return place
 
 
 def _dataset(part: str, make: Callable[[], Any]) -> Dataset[Any]:
@@ -422,7 +405,7 @@ def _module(where: str, reference: str) -> Any:
         because = str(error) if isinstance(error, ModuleNotFoundError) else f"{type(error).__name__}: {error}"
         raise TargetError(
             f"cannot import `{where}`",
-            because=because + _last_user_line(error),
+            because=because + place_of(error),
             hint="give the path of a work.py, a module on the Python path, or `garage:digits`",
         ) from error
 
@@ -448,7 +431,7 @@ def _executed(path: Path, reference: str) -> Any:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         line = error.lineno if isinstance(error, SyntaxError) else None
-        place = f" ({path}:{line})" if line else _last_user_line(error)
+        place = f" ({path}:{line})" if line else place_of(error)
         raise TargetError(
             f"cannot read `{reference}`",
             because=f"{type(error).__name__}: {error}{place}",

@@ -9,6 +9,7 @@ import torch
 from netdyno.interventions._base import applied
 from netdyno.measure.step import Stepper, evaluating
 from netdyno.measure.stopwatch import Stopwatch
+from netdyno.measure.untouched import random_state
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.trial import Change, Trajectories
 from netdyno.targets.feed import Feed
@@ -91,9 +92,8 @@ def _run(
             losses += [loss for loss in taken if math.isfinite(loss)]
             if len(losses) % course.steps or not math.isfinite(taken[-1]):
                 break
-            state = torch.get_rng_state()
-            loss, score = evaluate(workload, subject, limit=course.validation)
-            torch.set_rng_state(state)
+            with random_state():
+                loss, score = evaluate(workload, subject, limit=course.validation)
             if not math.isfinite(loss):
                 break
             validation.append(loss)

@@ -23,6 +23,8 @@ ORDER = (
     "python",
     "seed",
 )
+# Keys that hold many: `packages.numpy` is one of them.
+GROUPS = ("flags", "build", "packages")
 
 # A 99th percentile of fewer samples is an extreme value under another name.
 ENOUGH_FOR_P99 = 1000
@@ -72,7 +74,7 @@ def refuse_unequal(a: Environment, b: Environment, *, allow: Collection[str] = (
     raise ComparisonError(
         f"two measurements may not be compared: {', '.join(f'`{d.key}`' for d in found[:4])} differ{'s' * (len(found) == 1)}",
         because=f"they differ in {said}{more}",
-        hint="measure both on one machine with the same versions, threads and seed",
+        hint=f"measure both on one machine with the same versions, threads and seed, or `--allow {found[0].key}`",
     )
 
 
