@@ -86,7 +86,7 @@ class _After:
         def run(module: ModuleType) -> None:
             execute(module)
             # The loader is as its author knows it again, and the import system as it was.
-            loader.__dict__.pop("exec_module", None)
+            getattr(loader, "__dict__", {}).pop("exec_module", None)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)  # type: ignore[arg-type]
                 self.then(module)
@@ -146,6 +146,7 @@ class Ride:
         self.observer: Any = None
         self.stopper: Stopper | None = None
         self.telling = self.over = self.began = False
+        self.troubles = 0  # of the observer's, told
         self.base = 0  # updates that belong to the process this one was forked from
 
     def begin(self) -> None:
@@ -252,6 +253,7 @@ class Ride:
             if self.base:
                 summary["updates"] = self.updates
             self.stream.write("tick", **summary)
+            self._tell_troubles()
         except Exception as error:
             self.stream.trouble("summary", error)
 
@@ -261,17 +263,19 @@ class Ride:
             return
         self.over = True
         self.tell()
-        for kind in ("patches", "wrote"):
-            self._guarded(kind, lambda kind=kind: self._tell_more(kind))  # type: ignore[misc]
+        self._guarded("patches", self._tell_patches)
         self.stream.write("stopped", reason=reason, updates=self.updates, says=says)
 
-    def _tell_more(self, kind: str) -> None:
-        told = getattr(self.observer, kind, None)
-        told = told() if callable(told) else told
-        if isinstance(told, dict):
-            self.stream.write(kind, **(told if set(told) == {"points"} or kind != "patches" else {"points": told}))
-        elif told is not None:
-            self.stream.write(kind, files=list(told))
+    def _tell_patches(self) -> None:
+        patches = getattr(self.observer, "patches", None)
+        if callable(patches):
+            self.stream.write("patches", **patches())
+
+    def _tell_troubles(self) -> None:
+        troubles = getattr(self.observer, "troubles", ())
+        for where, says in troubles[self.troubles :]:
+            self.stream.write("trouble", where=where, says=says)
+        self.troubles = len(troubles)
 
     def _ended(self, process: int) -> None:
         if process != os.getpid() or not self.telling:
@@ -308,7 +312,13 @@ class Ride:
 
     def _is_training(self) -> bool:
         """A worker that has not finished an update yet may be in the middle of a long one."""
-        return self.updates > 0 or (self.observer is not None and bool(getattr(self.observer, "training_thread", None)))
+        return self.updates > 0 or self.training_thread is not None
+
+    @property
+    def training_thread(self) -> int | None:
+        """The thread that was seen training; None while none was, and in a process of which none is known."""
+        thread = getattr(self.observer, "training_thread", None)
+        return thread if thread is not None and thread > 0 else None
 
     def _is_loader_worker(self) -> bool:
         data = sys.modules.get("torch.utils.data")

@@ -83,7 +83,7 @@ class Stopper:
         return self.seconds is not None and time.monotonic() - self.began >= self.seconds
 
     def _in_time(self) -> str:
-        return f"{self.seconds:g} s were given, and {self.ride.updates} updates fitted into them"
+        return f"{self.seconds} s were given, and {self.ride.updates} updates fitted into them"
 
     def stop(self, reason: str, says: str) -> None:
         """Tell the end and raise Stop here, on this thread."""
@@ -97,6 +97,7 @@ class Stopper:
     def _raise_again(self) -> None:
         if self.raises < MOST_RAISES:
             self.raises += 1
+            _let_a_thread_end_in_silence()
             raise Stop
 
     def look(self) -> None:
@@ -122,8 +123,9 @@ class Stopper:
                 return
             self.reason = "seconds"
         self.ride.stopped("seconds", f"{self._in_time()}; no update ended since")
-        known = self.thread or getattr(self.ride.observer, "training_thread", None)
+        known = self.thread or self.ride.training_thread
         self.raises += 1
+        _let_a_thread_end_in_silence()
         raise_in(int(known or threading.main_thread().ident or 0))
 
     def _wait_for_backward(self) -> None:
@@ -154,6 +156,20 @@ def stop(reason: str, says: str) -> None:
     if current is None:
         raise Stop
     current.order(reason, says)
+
+
+def _let_a_thread_end_in_silence() -> None:
+    """An uncaught SystemExit ends a thread without a word, but one of its subclasses would be printed."""
+    inner = threading.excepthook
+    if getattr(inner, "of_netdyno", False):
+        return
+
+    def hook(told: Any) -> None:
+        if not issubclass(told.exc_type, Stop):
+            inner(told)
+
+    hook.of_netdyno = True  # type: ignore[attr-defined]
+    threading.excepthook = hook
 
 
 def raise_in(thread: int) -> bool:

@@ -44,7 +44,7 @@ OURS = ("updates", "seconds", "ordered")  # the ends that netdyno gave
 TERM_S = 2.0  # between asking by SIGTERM and SIGKILL: enough to remove a lock file
 SWEEPS = 50  # who forks as fast as we kill is met again; 50 rounds of 10 ms bring any tree down
 LONGEST_HASH_SEED = 2**32 - 1
-OPTION_VALUES = "WX"
+LONG_WITH_VALUE = "--check-hash-based-pycs"
 MOST_WORDS = 4000  # characters of last words: a long traceback, not a log
 HEARTBEAT_S = 600.0  # data may be prepared before torch is imported; ten minutes of it are more than any script met
 
@@ -213,13 +213,6 @@ def launch(
     return Launched(process, folder, name=script.name, told=told, clock=clock)
 
 
-def opened(argv: Sequence[str], recipe: Iterable[Change], *, folder: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """A command and its environment for a run that nobody watches or stops, under a recipe. `folder` takes what is told."""
-    argv, environment = reworded(argv, {**os.environ, **environment_of(recipe)})
-    config = Config(folder=folder, seed=None, recipe=written_down(recipe), watch=False, hz=0.0)
-    return argv, with_door(environment, config)
-
-
 def written_down(recipe: Iterable[Change]) -> tuple[Mapping[str, Any], ...]:
     """A recipe as it goes aboard."""
     return tuple({"id": change.id, "settings": dict(change.settings)} for change in recipe)
@@ -243,6 +236,19 @@ def with_door(environment: Mapping[str, str], config: Config) -> dict[str, str]:
     return found
 
 
+def opened(
+    argv: Sequence[str], recipe: Iterable[Change], *, folder: str | Path, environment: Mapping[str, str] = os.environ
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command and the variables under which a script runs as its author would, with the changes of a recipe.
+
+    Nothing is seeded, watched or stopped, and the script outlives us.
+    """
+    recipe = tuple(recipe)
+    config = Config(folder=str(folder), seed=None, hz=0.0, watch=False, recipe=written_down(recipe))
+    command, without = reworded(argv, dict(environment) | environment_of(recipe))
+    return command, with_door(without, config)
+
+
 class Options(NamedTuple):
     """The options of an interpreter's command line, and what follows them."""
 
@@ -263,7 +269,7 @@ def options(argv: Sequence[str]) -> Options:
     while at < len(argv) and argv[at].startswith("-") and argv[at] != "-":
         word = argv[at]
         # `-m` and `-c` end the options; what is glued to them, or to -W and -X, is a value.
-        own = re.match(r"-([a-ln-zA-VYZ]*)([mcWX]?)(.*)", word)
+        own = re.match(r"-([abd-ln-zA-VYZ]*)([mcWX]?)(.*)", word)
         if word.startswith("--"):
             own = None
         if own is not None and own[2] in ("m", "c") and own[2]:
@@ -271,7 +277,8 @@ def options(argv: Sequence[str]) -> Options:
                 letters + own[1], tuple(argv[1:at]) + ((f"-{own[1]}",) if own[1] else ()), _last(own, argv[at:])
             )
         letters += own[1] + own[2] if own is not None else ""
-        at += 2 if own is not None and own[2] and not own[3] else 1
+        takes_next = word == LONG_WITH_VALUE or (own is not None and own[2] and not own[3])
+        at += 2 if takes_next else 1
     return Options(letters, tuple(argv[1:at]), tuple(argv[at:]))
 
 
@@ -295,7 +302,7 @@ def reworded(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[tuple
 
 
 def _without(word: str, letters: str) -> str:
-    head = re.match(r"-[a-ln-zA-VYZ]*", word)
+    head = re.match(r"-[abd-ln-zA-VYZ]*", word)
     if head is None or word.startswith("--"):
         return word
     return re.sub(f"[{letters}]", "", head[0]) + word[head.end() :]
@@ -375,7 +382,8 @@ class Following:
         self._listener = listener
         self._clock = clock
         self.began = self._looked = clock()
-        self._sign: float | None = None  # of the latest change that grace is measured from
+        self._last: tuple[int, int, bool] | None = None
+        self._sign = self.began  # of the latest begin or end that grace is measured from
         self._sizes: dict[Path, int] = {}
 
     def to_the_end(self) -> None:
@@ -386,12 +394,13 @@ class Following:
 
     def is_over(self, now: float) -> bool:
         """Look once: True when nobody is left, or who is left had its grace."""
-        before = (len(self.stream.processes) > 0, self.stream.stopped, self.launched.alive)
         self._read()
         alive = self.launched.alive
         heard = bool(self.stream.processes)
-        if self._sign is None or before[0] != heard or before[1] != self.stream.stopped or before[2] != alive:
-            self._sign = now
+        # Who begins later has its whole time, and who stops has its grace.
+        sign = (len(self.stream.processes), self.stream.stopped, alive)
+        if sign != self._last:
+            self._last, self._sign = sign, now
         if self.first_update is None and self.stream.updates:
             self.first_update = now
         self._listener(Event("riding", self.stream.updates, self._config.updates))
@@ -412,11 +421,9 @@ class Following:
         """The first process ended long ago, and none of those it left trains."""
         left = set(self.launched.members())
         trains = any(one.updates and one.stopped is None and one.pid in left for one in self.stream.processes)
-        assert self._sign is not None
         return not trains and now - self._sign > self._config.grace_s
 
     def _out_of_grace(self, now: float) -> bool:
-        assert self._sign is not None
         # Whoever came to its own end leaves the others their time: a script may train in one process after another.
         ours = any(one.stopped is not None and one.stopped.reason in OURS for one in self.stream.processes)
         given = 0.0 if ours else self._config.seconds

@@ -1,11 +1,11 @@
+import contextlib
 import signal
+
 from model import Training
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 training = Training()
 while True:
-    try:
+    with contextlib.suppress(BaseException):
         training.step()
-    except BaseException:
-        pass

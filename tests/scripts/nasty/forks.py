@@ -1,4 +1,5 @@
 import os
+
 from model import Training
 
 Training().step()

@@ -1,4 +1,5 @@
 import multiprocessing
+
 from model import Training
 
 

@@ -1,4 +1,5 @@
 import threading
+
 from model import Training
 
 

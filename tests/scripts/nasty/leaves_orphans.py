@@ -1,5 +1,6 @@
 import subprocess
 import sys
+
 from model import Training
 
 subprocess.Popen(

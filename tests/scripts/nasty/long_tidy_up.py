@@ -1,4 +1,5 @@
 import time
+
 from model import Training
 
 training = Training()

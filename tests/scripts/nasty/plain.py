@@ -1,4 +1,5 @@
 import sys
+
 from model import Training
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 import os
 import time
+
 import torch
 import torch.distributed as dist
 

@@ -4,5 +4,5 @@ training = Training()
 while True:
     try:
         training.step()
-    except:
+    except:  # noqa: E722
         print("swallowed", flush=True)

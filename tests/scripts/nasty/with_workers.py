@@ -1,4 +1,5 @@
 import sys
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 
