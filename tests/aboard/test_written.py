@@ -77,7 +77,7 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "COPIED_EACH", 1000)
-    monkeypatch.setattr(room, "CROWDED", 10)
+    monkeypatch.setattr(room, "SAMPLES", 10)
     monkeypatch.setattr(room._Purse, "_cloned", lambda self, source, target: False)
     return Lab(tmp_path)
 

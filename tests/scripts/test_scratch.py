@@ -33,9 +33,9 @@ def base(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Files above a kilobyte are linked, as are folders of more than ten entries; nothing is cloned."""
+    """Files above a kilobyte are linked, as are folders of more than ten samples; nothing is cloned."""
     monkeypatch.setattr(room, "COPIED_EACH", 1000)
-    monkeypatch.setattr(room, "CROWDED", 10)
+    monkeypatch.setattr(room, "SAMPLES", 10)
     monkeypatch.setattr(room._Purse, "_cloned", lambda self, source, target: False)
 
 
@@ -194,6 +194,47 @@ def test_large_files_and_crowded_folders_are_linked_and_small_ones_copied(projec
         assert (place.cwd / "large.bin").is_symlink()
         assert (place.cwd / "images").is_symlink()
         assert not (place.cwd / "train.py").is_symlink()
+
+
+def test_a_tree_of_samples_is_linked_at_its_root_so_that_a_walk_finds_them_all(project, base, small):
+    for index in range(12):
+        write(project, f"data/class{index % 3}/{index}.png", "x")
+    write(
+        project,
+        "train.py",
+        """
+        import os
+        from pathlib import Path
+        print(len(list(Path("data").rglob("*.png"))), sum(len(files) for _, _, files in os.walk("data")))
+        """,
+    )
+    with scratch(parse("train.py", cwd=project), base=base) as place:
+        assert run(place) == "12 12"
+        assert (place.cwd / "data").is_symlink()
+
+
+def test_a_tree_of_source_is_copied_however_many_files_it_has(project, base, small):
+    for index in range(20):
+        write(project, f"pkg/part{index % 2}/m{index}.py", "")
+    write(project, "env/pyvenv.cfg", "")
+    write(project, "env/lib/m.py", "")
+    write(project, "train.py", "")
+    with scratch(parse("train.py", cwd=project), base=base) as place:
+        assert not (place.cwd / "pkg/part1/m1.py").resolve().is_relative_to(project)
+        assert (place.cwd / "env").is_symlink()
+
+
+def test_of_a_whole_home_only_what_lies_directly_in_it_is_copied(project, base, monkeypatch):
+    write(project, "train.py", "import pkg.net; print(pkg.net.X)")
+    write(project, "pkg/net.py", "X = 1")
+    monkeypatch.setenv("HOME", str(project))
+    with scratch(parse("train.py", cwd=project), base=base) as place:
+        assert run(place) == "1"
+        assert (place.cwd / "pkg").is_symlink()
+        assert not (place.cwd / "train.py").is_symlink()
+        write(project, "pkg/other.py", "")
+        (project / "pkg/net.py").write_text("X = 20")
+        assert place.touched() == ()  # others write there too
 
 
 def test_a_linked_original_that_another_program_changed_is_said_aloud(project, base, small):

@@ -11,7 +11,6 @@ import shutil
 import stat
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,16 +31,21 @@ OWNER = "owner"
 # launch should not wait for more than about a second: source, settings and small data are copied, the rest is linked.
 COPIED_EACH = 32 << 20
 COPIED_IN_ALL = 200 << 20
-# A folder of more entries holds samples, not source; a tree of more is linked from the level where it passes that.
-CROWDED = 512
+# A tree of more entries without a Python file holds samples. It is linked at its root, as a walk that begins at a link
+# goes on below it, and one that meets a link does not.
+SAMPLES = 200
+# A tree of source is copied up to so many entries; what lies deeper than the first so many is linked.
 ENTRIES = 4000
+# Of a linked tree so many files are compared afterwards: a look at each takes some microseconds.
+COMPARED = 2000
 # `../data` is a habit; nobody was met who climbs higher than three.
 LEVELS_ABOVE = 3
 ENTRIES_ABOVE = 2000
 
 LEFT_OUT = {"__pycache__", ".netdyno", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints"}
 # Never written by a training, often asked: scripts log the commit, and start interpreters of their own environment.
-LINKED_WHOLE = {".git", ".hg", ".venv", "venv", "env", "node_modules", "site-packages", ".tox", ".nox"}
+LINKED_WHOLE = {".git", ".hg", ".venv", "venv", "node_modules", "site-packages", ".tox", ".nox"}
+ENVIRONMENTS = {"pyvenv.cfg", "conda-meta"}
 
 FICLONE = 0x40049409  # linux/fs.h
 ABANDONED_S = 86400.0
@@ -255,48 +259,67 @@ def _laid_out(script: Script, folder: Path, *, in_place: bool, environment: Mapp
     )
 
 
-class _Survey(NamedTuple):
-    """What lies in a working directory: folders to make, files with their sizes, what is linked, links of its own."""
+@dataclass
+class _Folder:
+    """What lies in a folder of the working directory; `whole`: it is linked as it is, without a look inside."""
 
-    folders: list[str]
-    files: list[tuple[int, str]]
-    whole: list[str]
-    links: list[str]
+    path: str
+    whole: bool = False
+    source: bool = False
+    entries: int = 0
+    files: list[tuple[int, str]] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    inside: "list[_Folder]" = field(default_factory=list)
+
+    @property
+    def linked(self) -> bool:
+        return self.whole or (self.entries > SAMPLES and not self.source)
 
 
-def _survey(home: Path) -> _Survey:
-    """Breadth first, so that a deep tree of samples uses up the entries after the source was seen."""
-    found = _Survey([], [], [], [])
-    queue = deque([str(home)])
-    seen = 0
-    while queue:
-        folder = queue.popleft()
-        top = folder == str(home)
-        entries = _entries(folder, ENTRIES if top else CROWDED + 1)
-        seen += len(entries)
-        if not top and (len(entries) > CROWDED or seen > ENTRIES):
-            found.whole.append(folder)
-            continue
-        if not top:
-            found.folders.append(folder)
-        for entry in entries:
-            _sort_in(entry, found, queue)
+def _surveyed(home: Path) -> _Folder:
+    """All of the working directory; of a whole home, or of everything, only what lies directly in it."""
+    found = _Folder(str(home))
+    for entry in _entries(found.path, None):
+        _sort_in(entry, found, 0 if _is_broad(home) else ENTRIES)
     return found
 
 
-def _sort_in(entry: "os.DirEntry[str]", found: _Survey, queue: deque[str]) -> None:
+def _is_broad(home: Path) -> bool:
+    """True where much lies that has nothing to do with the script, and changes while it runs."""
+    return home in (Path.home(), Path(home.anchor))
+
+
+def _looked_into(path: str, left: int) -> _Folder:
+    """A folder, as far as `left` entries go."""
+    found = _Folder(path)
+    entries = _entries(path, left + 1)
+    found.entries = len(entries)
+    if len(entries) > left or os.path.ismount(path) or ENVIRONMENTS & {entry.name for entry in entries}:
+        found.whole = True
+        return found
+    for entry in entries:
+        _sort_in(entry, found, left - found.entries)
+    return found
+
+
+def _sort_in(entry: "os.DirEntry[str]", found: _Folder, left: int) -> None:
     if entry.name in LEFT_OUT or entry.name.startswith(PREFIX):
         return
     with contextlib.suppress(OSError):  # it may be gone by now
         if entry.is_symlink():
             found.links.append(entry.path)
         elif entry.is_dir():
-            (found.whole if entry.name in LINKED_WHOLE else queue).append(entry.path)
+            whole = entry.name in LINKED_WHOLE or left <= 0
+            inner = _Folder(entry.path, whole=True) if whole else _looked_into(entry.path, left)
+            found.inside.append(inner)
+            found.entries += inner.entries
+            found.source |= inner.source
         elif entry.is_file():
+            found.source |= entry.name.endswith(".py")
             found.files.append((entry.stat().st_size, entry.path))
 
 
-def _entries(folder: str, most: int) -> "list[os.DirEntry[str]]":
+def _entries(folder: str, most: int | None) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
             return sorted(islice(entries, most), key=lambda entry: entry.name)
@@ -310,29 +333,41 @@ def _mirrored(home: Path, work: Path, *, top: Path) -> dict[str, Stamp]:
     def place(path: str) -> str:
         return str(work / os.path.relpath(path, home))
 
-    found = _survey(home)
+    folders, whole = _parted(_surveyed(home))
     linked: dict[str, Stamp] = {}
-    for folder in found.folders:
-        os.mkdir(place(folder))
+    for folder in folders[1:]:
+        os.mkdir(place(folder.path))
     purse = _Purse()
-    for size, path in sorted(found.files):  # the small ones first: they are the source
+    for size, path in sorted(file for folder in folders for file in folder.files):  # the small ones first: the source
         if not purse.copied(path, place(path), size):
             os.symlink(path, place(path))
             linked |= _print_of(path)
-    for path in found.whole:
+    for path in whole:
         os.symlink(path, place(path))
-        if os.path.basename(path) not in LINKED_WHOLE:
-            linked |= _stamps(Path(path))
-    for path in found.links:
+        if os.path.basename(path) not in LINKED_WHOLE and not _is_broad(home):
+            linked |= _stamps(Path(path), COMPARED)
+    for path in (link for folder in folders for link in folder.links):
         target = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
         os.symlink(_link_text(path, target, home=home, work=work, top=top), place(path))
         if os.path.isfile(target) and not Path(target).is_relative_to(home):
             linked |= _print_of(target)
-    for folder in reversed(found.folders):  # last, as every entry made in a folder moves its date
+    for folder in reversed(folders[1:]):  # last, as every entry made in a folder moves its date
         with contextlib.suppress(OSError):
-            shutil.copystat(folder, place(folder))
-            os.chmod(place(folder), stat.S_IRWXU)
+            shutil.copystat(folder.path, place(folder.path))
+            os.chmod(place(folder.path), stat.S_IRWXU)
     return linked
+
+
+def _parted(home: _Folder) -> tuple[list[_Folder], list[str]]:
+    """Folders to make, outer before inner, and those to link."""
+    folders, whole = [home], []
+    for folder in folders:
+        for inner in folder.inside:
+            if inner.linked:
+                whole.append(inner.path)
+            else:
+                folders.append(inner)
+    return folders, whole
 
 
 def _link_text(path: str, target: str, *, home: Path, work: Path, top: Path) -> str:
@@ -370,10 +405,15 @@ class _Purse:
                 return False
             shutil.copyfile(source, target)
             shutil.copystat(source, target)
-        except PermissionError:  # a file that only its owner reads: a link fails where the original would
-            return False
         except FileNotFoundError:  # it is gone, as it would be for the script
             return True
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # Only its owner may read it, or it is none that can be copied: a link fails where the original would.
+            with contextlib.suppress(OSError):
+                os.unlink(target)
+            return False
         self.left -= size
         return True
 
@@ -392,14 +432,14 @@ class _Purse:
         return True
 
 
-def _stamps(root: Path) -> dict[str, Stamp]:
+def _stamps(root: Path, most: int = 5 * ENTRIES) -> dict[str, Stamp]:
     """Size and date of every regular file below, links not followed; of a very large tree, the part that is met first."""
     found: dict[str, Stamp] = {}
     for folder, inside, files in os.walk(root):
         inside[:] = sorted(name for name in inside if name not in LEFT_OUT and not name.startswith(PREFIX))
         for name in files:
             found |= _print_of(os.path.join(folder, name))
-        if len(found) > 5 * ENTRIES:
+        if len(found) > most:
             break
     return found
 
