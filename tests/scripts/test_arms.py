@@ -1,9 +1,9 @@
 """A user's script as a side of a trial: it steps when told, starts again when over, and says how it failed."""
 
-import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -165,7 +165,7 @@ def test_a_script_that_is_over_starts_again(script):
 
 
 def test_a_script_too_short_for_a_turn_says_so_and_is_not_started_for_ever(script):
-    with ScriptSession(script(PLAIN, "2")) as session, pytest.raises(ArmError, match="the whole run of `train[.]py`"):
+    with ScriptSession(script(PLAIN, "2")) as session, pytest.raises(ArmError, match=r"the whole run of `train[.]py`"):
         ScriptArm(session, ()).turn(50)
     assert session.launches == 1
 
@@ -263,19 +263,27 @@ def test_what_only_works_from_the_start_cannot_be_switched(script):
         session.turn((Change(id="loader-workers", settings={"workers": 1}),), 1)
 
 
-def test_logging_and_evaluation_are_odd_and_left_out(script):
-    logging = PLAIN.replace(
-        "        optimizer.step()\n",
-        "        optimizer.step()\n        if inputs[0, 0] > 1:\n            torch.no_grad().__enter__()\n"
-        "            model(rows); torch.set_grad_enabled(True)\n",
-    )
-    with ScriptSession(script(logging)) as session:
-        told = session.step((), 20)
-        assert told["steps"] == 20
-        assert told["odd"] >= 0
-        assert "evaluation" not in told["phases"] or told["odd"] == 0
+LAB = """
+import os, signal, sys
+from pathlib import Path
+from netdyno.records.trial import Change
+from netdyno.scripts.arms import ScriptProcessArm
+from netdyno.targets.script import Script
+one = Script(argv=(sys.executable, "train.py"), cwd=Path(sys.argv[1]), name="train.py", file=None, kind="file")
+arm = ScriptProcessArm(one, (Change(id="loader-workers", settings={"workers": 2}),))
+arm.turn(2)
+print(*arm.session._running._launched.members(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-def test_an_order_and_its_answer_are_lines_of_json(script):
-    with ScriptSession(script(PLAIN)) as session:
-        assert json.loads(json.dumps(session.step((), 1)))["is"] == "turn"
+def test_a_frozen_script_and_its_workers_die_with_the_lab(script):
+    one = script(WORKING)
+    lab = subprocess.run([sys.executable, "-c", LAB, str(one.cwd)], capture_output=True, text=True, check=False)
+    assert lab.returncode == -signal.SIGKILL, lab.stderr
+    everybody = [int(process) for process in lab.stdout.split()]
+    assert len(everybody) >= 3
+    until = time.monotonic() + 20
+    while not all(map(gone, everybody)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert all(map(gone, everybody))

@@ -3,6 +3,7 @@
 import atexit
 import collections
 import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -52,13 +53,18 @@ class Session:
             if _base.when(change) == "start":
                 _base.made(observer.view, change).on()
         observer.boundary.append(self.boundary)
+        _tie_children()
 
     def boundary(self) -> None:
         """After each update, on the training thread. Raises Stop when the lab says so, and nothing else."""
         if self._ending:
             _stop()  # it was swallowed
-        if self._over or os.getpid() != self._process:
+        if self._over:
             return
+        if os.getpid() != self._process:
+            if self._line is not None:
+                return  # the line is the parent's
+            self._process = os.getpid()  # a script that forks, and trains in the child
         observer = self._observer
         self._events.append(event_of(observer))
         # Once driven, the period stays what it was: iterations must be alike.
@@ -442,6 +448,31 @@ def _stop() -> None:
     from . import stopping
 
     stopping.stop("ordered", "the lab has seen enough")
+
+
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+KILL = 9
+
+
+def _tie_children() -> None:
+    """From now on what this process forks dies with it, also while it is frozen and could not notice by itself.
+
+    The kernel ties a child to the thread that forked it; another than the main one may end long before its children.
+    """
+    try:
+        control = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):  # not Linux
+        return
+    by_main: list[bool] = []
+
+    def before() -> None:
+        by_main[:] = [threading.current_thread() is threading.main_thread()]
+
+    def in_child() -> None:
+        if all(by_main):
+            control(DIE_WITH_PARENT, KILL, 0, 0, 0)
+
+    os.register_at_fork(before=before, after_in_child=in_child)
 
 
 def _claimed(path: str) -> bool:
