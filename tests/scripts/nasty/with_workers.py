@@ -16,7 +16,7 @@ if __name__ == "__main__":
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     while True:
-        for batch in DataLoader(Data(), batch_size=8, num_workers=2, multiprocessing_context=sys.argv[1]):
+        for batch in DataLoader(Data(), batch_size=8, num_workers=1, multiprocessing_context=sys.argv[1]):
             optimizer.zero_grad()
             model(batch).mean().backward()
             optimizer.step()
