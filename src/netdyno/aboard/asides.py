@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import steps
 from .account import EVALUATION, LOG, LOSS, SAVE, SYNC
 from .frames import user_line
-from .patches import Patches, at_home, never_traced
+from .patches import Patches, at_home
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -78,11 +78,11 @@ def patch_loggers(patches: Patches, observer: "Observer", done: set[str]) -> Non
 
 def _read(observer: "Observer", name: str, original: Any) -> Any:
     account, events, facts = observer.account, observer.events, observer.facts
-    frame_of, copies = sys._getframe, name in COPIES
+    frame_of, copies, is_compiling = sys._getframe, name in COPIES, observer.is_compiling
 
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Adam reads its step counts by .item(), once per parameter: inside an optimizer nothing is the script's.
-        if observer.off or observer.stepping or account.current == SYNC or not observer.candidate():
+        if is_compiling() or observer.off or observer.stepping or account.current == SYNC or not observer.candidate():
             return original(self, *args, **kwargs)
         on_host = self.is_cpu
         if copies and on_host:  # copies nothing, waits for nothing
@@ -98,7 +98,7 @@ def _read(observer: "Observer", name: str, original: Any) -> Any:
         finally:
             account.pop()
 
-    return never_traced(read)
+    return read
 
 
 def _timed(observer: "Observer", original: Any, phase: int, token: int, kind: str) -> Any:
@@ -124,11 +124,12 @@ def _timed(observer: "Observer", original: Any, phase: int, token: int, kind: st
 
 def _loss(observer: "Observer", original: Any) -> Any:
     account = observer.account
-    loss, is_grad_enabled = LOSS, observer.is_grad_enabled
+    loss, is_grad_enabled, is_compiling = LOSS, observer.is_grad_enabled, observer.is_compiling
 
     def functional(*args: Any, **kwargs: Any) -> Any:
         if (
-            observer.off
+            is_compiling()
+            or observer.off
             or account.current == loss
             or observer.backwards
             or not is_grad_enabled()
@@ -141,4 +142,4 @@ def _loss(observer: "Observer", original: Any) -> Any:
         finally:
             account.pop()
 
-    return never_traced(at_home(functional, original))
+    return at_home(functional, original)

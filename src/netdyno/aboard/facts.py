@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .account import NAMES, Account
 from .account import NETDYNO as OWN
 from .frames import Line, user_line
+from .labels import Labels
+from .reach import WHEN, Reach
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -64,6 +66,7 @@ class KnownLoader:
         self.began = 0
         self.hash = hashlib.blake2b(digest_size=16)
         self.hashed = 0
+        self.labels = Labels()
         self.made = _loader_facts(loader)
 
     def begun(self) -> None:
@@ -76,13 +79,14 @@ class KnownLoader:
         """At the first batches: how long one waited for it, and what is in it."""
         if self.batches == self.first_of_epoch and self.first_batch_s is None:
             self.first_batch_s = (time.perf_counter_ns() - self.began) / 1e9
-        if self.hashed < 2:
-            account.push(OWN)
-            try:
+        account.push(OWN)
+        try:
+            if self.hashed < 2:
                 self.hashed += 1
                 _digest(self.hash, batch)
-            finally:
-                account.leave(0)
+            self.labels.look(batch)
+        finally:
+            account.leave(0)
 
     def summary(self) -> dict[str, Any]:
         """As it stands in the tick."""
@@ -96,6 +100,8 @@ class KnownLoader:
             "iterations_started": self.iterations,
             "batches": self.batches,
             "first_batch_s": self.first_batch_s,
+            "labels_vary": self.labels.vary,
+            "sequence": self.labels.sequence,
         }
 
 
@@ -114,6 +120,8 @@ def _loader_facts(loader: Any) -> dict[str, Any]:
     name = type(inner).__name__
     return {
         "sampler": name,
+        # With a batch sampler of one's own a loader has no batch size, and its `sampler` says nothing.
+        "own_order": getattr(loader, "batch_size", None) is None or name not in ("SequentialSampler", "RandomSampler"),
         "shuffled": isinstance(inner, RandomSampler) or "Random" in name or getattr(inner, "shuffle", False) is True,
         "batch_size": getattr(loader, "batch_size", None)
         or getattr(getattr(loader, "batch_sampler", None), "batch_size", None),
@@ -197,6 +205,8 @@ class Facts:
         self.first_hash: str | None = None
         self.models_summary: list[dict[str, Any]] = []
         self.modes: dict[int, bool] = {}
+        self.reach = Reach()
+        self.skipped_late = 0
         self.restart()
 
     def restart(self) -> None:
@@ -205,6 +215,8 @@ class Facts:
         self.besides: dict[tuple[str, Line], list[float]] = {}
         self.evaluations = self.in_training_mode = 0
         self.evaluated_updates = 0
+        self.own_evaluations = self.own_rounds = 0
+        self.last_own = -1
         self.updates_between: Counter[int] = Counter()
         self.last_evaluated = 0
         self.counted_from = self.observer.counted
@@ -269,6 +281,18 @@ class Facts:
             self.evaluated_updates += 1
         if module.training and self._minds_mode(module):
             self.in_training_mode += 1
+        if not module.training:
+            self._evaluated_own(module)
+
+    def _evaluated_own(self, module: Any) -> None:
+        """A model that trains itself is evaluated, not a teacher or a target network."""
+        known = self.known.get(id(module))
+        if known is None or known.ref() is not module or not (known.trains and known.forwards):
+            return
+        self.own_evaluations += 1
+        if self.observer.updates != self.last_own:
+            self.last_own = self.observer.updates
+            self.own_rounds += 1
 
     def _minds_mode(self, module: Any) -> bool:
         """Whether training mode makes a difference to it: by what is inside, asked once."""
@@ -317,8 +341,24 @@ class Facts:
             if not entry.cleared and entry.sample is not None and entry.looks < GIVE_UP:
                 entry.look(item)
 
+    def _listen(self) -> None:
+        """Once, for one update: which modules run? In a session an update may be part of a race."""
+        observer = self.observer
+        if observer.updates == WHEN and observer.config.line is None:
+            if any(known.ungraded for known in self.known.values() if known.trains and known.forwards):
+                observer.guarded("reach", self.reach.begin, observer.view.models)
+        elif observer.updates > WHEN:
+            self.reach.end()
+
+    def skipped(self, optimizer: Any) -> None:
+        """A scaler left out a step of this optimizer; late, if it had found a scale that works before."""
+        entry = self.optimizer(optimizer)
+        entry.skipped += 1
+        self.skipped_late += entry.steps > 0
+
     def update_done(self) -> None:
         """Extra forwards that no backward pass reached in two updates were for looking only."""
+        self._listen()
         if not self.pending:
             return
         waiting: list[Extra] = []
@@ -453,6 +493,8 @@ class Facts:
             "per_update": self.evaluations / updates,
             "seconds": seconds,
             "in_training_mode": self.in_training_mode,
+            "own_forwards": self.own_evaluations,
+            "own_rounds": self.own_rounds,
             "updates_between": max(self.updates_between, key=self.updates_between.__getitem__, default=None),
             "with_gradients": None
             if with_gradients is None
@@ -467,13 +509,31 @@ class Facts:
     def _parameters(self) -> dict[str, Any]:
         trained = [known for known in list(self.known.values()) if known.trains and known.forwards]
         never = [name for known in trained for name in list(known.ungraded)]
+        reached, rested = self._ran(trained)
         return {
             "total": sum(len(known.names) for known in trained),
             "with_gradient": sum(len(known.names) for known in trained) - len(never),
             "never": never[:MOST_NAMES],
             "never_count": len(never),
+            "ran_and_never": None if reached is None else reached[:MOST_NAMES],
+            "ran_and_never_count": None if reached is None else len(reached),
+            "rested": rested[:MOST_NAMES],
             "in_no_optimizer": self._homeless(trained)[:MOST_NAMES],
         }
+
+    def _ran(self, trained: list[Known]) -> tuple[list[str] | None, list[str]]:
+        """Parameters without a gradient whose module ran, and those whose module rested; None when nobody listened."""
+        if self.reach.ran is None or self.reach.listens:
+            return None, []
+        reached: list[str] = []
+        rested: list[str] = []
+        for known in trained:
+            model = known.ref()
+            if model is not None and known.ungraded:
+                ran, others = self.reach.split(model, list(known.ungraded))
+                reached += ran
+                rested += others
+        return reached, rested
 
     def _homeless(self, trained: list[Known]) -> list[str]:
         """Weights with a gradient that no optimizer moves, where there are optimizers at all."""
@@ -493,6 +553,7 @@ class Facts:
         return {
             "clip_before_unscale": None if clip is None else [clip.file, clip.line],
             "skipped_updates": sum(entry.skipped for entry in self.optimizers),
+            "skipped_late": self.skipped_late,
             "gradients_never_cleared": any(
                 entry.steps > LOOKS and entry.looks >= LOOKS and not entry.cleared for entry in self.optimizers
             ),

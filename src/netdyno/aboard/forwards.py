@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import steps
 from .account import EVALUATION, FORWARD, LOSS, RECOMPUTE
-from .patches import Patches, never_traced
+from .patches import Patches
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -26,7 +26,7 @@ def patch(patches: Patches, observer: "Observer") -> None:
                 return original(self, *args, **kwargs)
             return outermost.call(self, args, kwargs)
 
-        return never_traced(__call__)
+        return __call__
 
     patches.replace("module call", torch.nn.Module, "__call__", make)
 

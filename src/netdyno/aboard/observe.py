@@ -14,7 +14,7 @@ from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
 from .config import Config
 from .facts import OFTEN, SELDOM, Facts
 from .lines import Sampler
-from .patches import Patches
+from .patches import Patches, hide
 from .steps import Steps
 from .view import View
 
@@ -56,6 +56,8 @@ class Observer:
         self.troubles: list[tuple[str, str]] = []
         self.points: dict[str, dict[str, Any]] = {}
         self.is_grad_enabled = torch.is_grad_enabled
+        # Asked first in every wrapper: a tracer knows the answer, and leaves the rest of the wrapper out of its graph.
+        self.is_compiling = torch.compiler.is_compiling
         self.now = time.perf_counter_ns
         self._item = torch._C.TensorBase.item
         # Hot switches. `off`: count only. `inside`: module calls are nobody's business now.
@@ -164,6 +166,7 @@ class Observer:
     def close(self) -> None:
         """Remove every patch; what still holds one of our functions passes through it."""
         self.sampler.stop()
+        self.facts.reach.end()
         self.remove()
         self.account.stop()
         self.training_thread = -1
@@ -321,7 +324,7 @@ class Observer:
 
     def skipped(self, optimizer: Any) -> None:
         """A scaler found infinities and stepped no optimizer."""
-        self.facts.optimizer(optimizer).skipped += 1
+        self.facts.skipped(optimizer)
         self.events.append(steps.SKIP)
 
     # the end of an update
@@ -481,6 +484,7 @@ def install(config: Config) -> Observer:
     """Patch torch, whose module body has run, and see that each patch works."""
     from . import selftest
 
+    hide(__package__)
     observer = Observer(config)
     if config.watch:
         trial = Observer(config._replace(line=None, nudge=0, recipe=(), hz=0))

@@ -1,8 +1,9 @@
 """Attributes of torch that are replaced for the ride, and put back as they were."""
 
 import functools
-from collections.abc import Callable
-from types import FunctionType
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 _NONE = object()
@@ -57,11 +58,36 @@ def at_home(stand_in: Any, original: Any) -> Any:
     return moved
 
 
-def never_traced(stand_in: Any) -> Any:
-    """Tell torch.compile to leave this function's own frame alone, so that it begins where it would without us."""
+def hide(package: str) -> None:
+    """Tell torch.compile to leave every function of `package` alone, so that it begins where it would without us.
+
+    A script's compiled function that breaks at `.item()` calls ours while the compiler still listens.
+    """
     from torch._C._dynamo import eval_frame
 
     skip = getattr(eval_frame, "skip_code", None)
-    if skip is not None:  # without it the wrapper still passes by itself while something is traced
-        skip(stand_in.__code__)
-    return stand_in
+    if skip is None:  # the wrappers still pass by themselves while something is traced
+        return
+    for name, module in list(sys.modules.items()):
+        if name.startswith(package + "."):
+            for value in list(vars(module).values()):
+                for code in _codes(value, name):
+                    skip(code)
+
+
+def _codes(value: Any, module: str) -> Iterator[CodeType]:
+    """All code in a function or class that was defined in `module`."""
+    if getattr(value, "__module__", None) != module:
+        return
+    members = vars(value).values() if isinstance(value, type) else (value,)
+    for member in members:
+        function = getattr(member, "fget", None) or getattr(member, "__wrapped__", member)
+        if isinstance(function, FunctionType):
+            yield from _nested(function.__code__)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)

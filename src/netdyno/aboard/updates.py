@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import steps
 from .account import BACKWARD, CLIP, OPTIMIZER, SCHEDULER, ZERO_GRAD
 from .frames import user_line
-from .patches import Patches, never_traced
+from .patches import Patches
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -52,8 +52,10 @@ def patch(patches: Patches, observer: "Observer") -> None:
 
 
 def _backward(observer: "Observer", original: Any) -> Any:
+    is_compiling = observer.is_compiling
+
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if not observer.begin_backward():
+        if is_compiling() or not observer.begin_backward():
             return original(tensors, *args, **kwargs)
         try:
             result = original(tensors, *args, **kwargs)
@@ -63,14 +65,14 @@ def _backward(observer: "Observer", original: Any) -> Any:
         observer.end_backward(tensors)
         return result
 
-    return never_traced(backward)
+    return backward
 
 
 def _grad(observer: "Observer", original: Any) -> Any:
-    account, events = observer.account, observer.events
+    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
 
     def grad(*args: Any, **kwargs: Any) -> Any:
-        if observer.off or observer.backwards or not observer.candidate():
+        if is_compiling() or observer.off or observer.backwards or not observer.candidate():
             return original(*args, **kwargs)
         events.append(steps.GRAD)
         observer.grads += 1
@@ -82,14 +84,14 @@ def _grad(observer: "Observer", original: Any) -> Any:
             observer.backwards -= 1
             account.pop()
 
-    return never_traced(grad)
+    return grad
 
 
 def _method(observer: "Observer", original: Any, phase: int, token: int) -> Any:
-    account, events = observer.account, observer.events
+    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if observer.off or account.current == phase or not observer.candidate():
+        if is_compiling() or observer.off or account.current == phase or not observer.candidate():
             return original(self, *args, **kwargs)
         events.append(token)
         account.push(phase)
@@ -98,14 +100,14 @@ def _method(observer: "Observer", original: Any, phase: int, token: int) -> Any:
         finally:
             account.pop()
 
-    return never_traced(method)
+    return method
 
 
 def _clip(observer: "Observer", original: Any) -> Any:
-    account, events = observer.account, observer.events
+    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
 
     def clip(*args: Any, **kwargs: Any) -> Any:
-        if observer.off or account.current == CLIP or not observer.candidate():
+        if is_compiling() or observer.off or account.current == CLIP or not observer.candidate():
             return original(*args, **kwargs)
         events.append(steps.CLIP)
         if observer.scaled:
@@ -116,7 +118,7 @@ def _clip(observer: "Observer", original: Any) -> Any:
         finally:
             account.pop()
 
-    return never_traced(clip)
+    return clip
 
 
 def _schedule(observer: "Observer", original: Any) -> Any:
