@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .stopping import Stopper
     from .stream import Stream
 
-TELL_S = 2.0  # how much of the story a kill may cost
+# How much of the story a kill may cost. A share, so that a run of days does not fill the disk with its story.
+TELL_S, TELL_SHARE = 2.0, 0.02
 LOOK_S = 0.25  # how late a time budget may be noticed
 # A process started by one of these is a worker until it trains: it may be a loader worker or a compiler.
 WORKERS = ("--multiprocessing-fork", "multiprocessing.forkserver", "multiprocessing.resource_tracker", "compile_worker")
@@ -295,7 +296,7 @@ class Ride:
     def _clock(self, process: int) -> None:
         import time
 
-        told = time.monotonic()
+        began = told = time.monotonic()
         while self.stream.process == process and not self._is_loader_worker():
             time.sleep(LOOK_S)
             if not self.telling:
@@ -307,8 +308,9 @@ class Ride:
             if self.stopper is not None:
                 self._guarded("watchdog", self.stopper.look)
             # A driven script answers on its line; telling the whole story would fall into somebody's turn.
-            if self.config.line is None and not self.over and time.monotonic() - told >= TELL_S:
-                told = time.monotonic()
+            now = time.monotonic()
+            if self.config.line is None and not self.over and now - told >= max(TELL_S, TELL_SHARE * (now - began)):
+                told = now
                 self.tell()
 
     def _is_training(self) -> bool:
