@@ -1,0 +1,458 @@
+"""What was told from aboard, as evidence that rules read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from netdyno.records.evidence import (
+    GAP,
+    AnyEvidence,
+    Chore,
+    Chores,
+    EvaluationUse,
+    LineCost,
+    LineCosts,
+    Loader,
+    LoaderUse,
+    OptimizerUse,
+    ParameterUse,
+    Place,
+    ScriptTrace,
+    StepTimeline,
+    SyncSite,
+    SyncSites,
+    UpdateOrder,
+)
+from netdyno.records.measured import Split
+from netdyno.scripts.stream import Process, Stream, Tick
+
+OWN = "netdyno"  # the phase of our own code
+# Before anything was called, and between our own doings, nothing is known of what a script does.
+NAMELESS = f"{GAP}{OWN}"
+# A gap counts as named when the sampler met four fifths of it on three lines, in so many looks that chance cannot.
+NAMED_SHARE, NAMED_LINES, NAMED_LOOKS = 0.8, 3, 10
+WORK = ("forward", "loss", "backward", "recompute", "clip", "optimizer", "zero_grad", "scheduler")
+# Reads beside the work stop nothing that training waits for.
+BESIDE = ("evaluation", "save", "log", "netdyno")
+
+
+class LoaderTold(msgspec.Struct, frozen=True, kw_only=True):
+    """A loader that was iterated over, as aboard writes it down; `length` is in batches."""
+
+    file: str = ""
+    line: int = 0
+    sampler: str = ""
+    shuffled: bool = False
+    batch_size: int | None = None
+    workers: int = 0
+    pin_memory: bool = False
+    persistent: bool = False
+    iterable: bool = False
+    dataset: str = ""
+    length: int | None = None
+    used_for: str | None = None
+    iterations_started: int = 0
+    batches: int = 0
+    first_batch_s: float | None = None
+    own_order: bool | None = None
+    build_s: float = 0.0
+    labels_vary: bool | None = None
+    sequence: bool = False
+
+
+class WithGradientsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Passes in a row that recorded a graph which nobody used."""
+
+    count: int
+    file: str = ""
+    line: int = 0
+    seconds: float = 0.0
+
+
+class EvaluationTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Top-level passes without gradients."""
+
+    forwards: int = 0
+    seconds: float = 0.0
+    with_gradients: WithGradientsTold | None = None
+    own_forwards: int = 0
+    own_rounds: int = 0
+    file: str = ""
+    line: int = 0
+
+
+class ParametersTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of models that ran in training."""
+
+    total: int = 0
+    never: tuple[str, ...] = ()
+    never_count: int = 0
+    in_no_optimizer: tuple[str, ...] = ()
+    ran_and_never: tuple[str, ...] | None = None
+    ran_and_never_count: int | None = None
+
+
+class OrderTold(msgspec.Struct, frozen=True, kw_only=True):
+    """What is odd about the order of calls."""
+
+    clip_before_unscale: tuple[str, int] | None = None
+    skipped_updates: int = 0
+    skipped_late: int = 0
+    gradients_never_cleared: bool = False
+
+
+class SyncTold(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that reads a tensor's value; `on_host` where the value lies there already."""
+
+    file: str
+    line: int
+    call: str
+    per_update: float
+    phase: str = ""
+    on_host: bool = True
+
+
+class ChoreTold(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that saves or logs."""
+
+    file: str
+    line: int
+    count: int
+    seconds: float
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """The tick's `facts`, as far as rules read them."""
+
+    loaders: tuple[LoaderTold, ...] = ()
+    evaluation: EvaluationTold = EvaluationTold()
+    parameters: ParametersTold = ParametersTold()
+    order: OrderTold = OrderTold()
+    syncs: tuple[SyncTold, ...] = ()
+    saves: tuple[ChoreTold, ...] = ()
+    logs: tuple[ChoreTold, ...] = ()
+    scaler: bool = False
+    direct_forward_calls: bool = False
+
+
+def evidence(stream: Stream) -> tuple[AnyEvidence, ...]:
+    """What the ride showed of the process that trains. Nothing where no update was seen, and no kind without its facts."""
+    process = stream.training
+    if process is None or process.tick is None or not process.updates:
+        return ()
+    tick = process.tick
+    told, trouble = facts_of(tick)
+    timeline = timeline_of(tick)
+    found: list[AnyEvidence] = [] if timeline is None else [timeline]
+    found.append(trace_of(stream, process, timeline, told, trouble))
+    if tick.samples:
+        found.append(lines_of(tick))
+    if told is not None:
+        found += _from_facts(told, tick, timeline)
+    return tuple(found)
+
+
+def facts_of(tick: Tick) -> tuple[Told | None, str | None]:
+    """The facts in their form, or why they cannot be read."""
+    if not tick.facts:
+        return None, None
+    try:
+        return msgspec.convert(tick.facts, Told), None
+    except msgspec.ValidationError as error:
+        return None, f"facts: {error}"
+
+
+# time
+
+
+def watched(tick: Tick) -> int:
+    """The updates that were finished in the span whose phases were timed."""
+    return tick.updates if tick.watched is None else tick.watched
+
+
+def phases_of(tick: Tick) -> dict[str, Split]:
+    """Seconds per phase and gap of the whole span, without our own."""
+    return {
+        "rest" if name == NAMELESS else name: Split(running=parts[0], waiting=parts[1], blocked=parts[2])
+        for name, parts in tick.phases.items()
+        if name != OWN
+    }
+
+
+def timeline_of(tick: Tick) -> StepTimeline | None:
+    """Where the time of an update goes; None when no update was timed."""
+    updates, phases = watched(tick), phases_of(tick)
+    if not updates or not phases:
+        return None
+    return StepTimeline(
+        steps=updates,
+        step=sum(phases.values(), Split()).per(updates),
+        phases={name: split.per(updates) for name, split in phases.items()},
+        own_overhead_s=tick.own_s / updates,
+        named_gaps=named_gaps(tick),
+    )
+
+
+def named_gaps(tick: Tick) -> tuple[str, ...]:
+    """The gaps whose time the sampler puts down to a few lines."""
+    by_gap: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
+    for line in tick.lines:
+        if line.phase.startswith(GAP):
+            by_gap[line.phase][line.file, line.line] += line.samples
+    return tuple(sorted(gap for gap, lines in by_gap.items() if _is_named(lines, _looks(tick, gap))))
+
+
+def _looks(tick: Tick, gap: str) -> float:
+    """How often the sampler must have looked at a gap, by its time: not all lines are told, only the most frequent."""
+    return tick.samples * sum(tick.phases.get(gap, ())) / tick.wall_s if tick.wall_s else 0.0
+
+
+def _is_named(lines: Counter[tuple[str, int]], looks: float) -> bool:
+    named = sum(samples for (file, _), samples in lines.most_common(NAMED_LINES) if file)
+    return named >= NAMED_LOOKS and named >= NAMED_SHARE * max(looks, lines.total())
+
+
+def lines_of(tick: Tick) -> LineCosts:
+    """The lines that samples fell on, the costliest first. Looks that met ourselves are no part of the script."""
+    samples = tick.samples - sum(line.samples for line in tick.lines if line.phase == OWN)
+    lines = (
+        LineCost(
+            where=Place(file=line.file, line=line.line),
+            function=line.function,
+            phase=line.phase,
+            samples=line.samples,
+            share=line.samples / samples,
+            framework=line.framework or "",
+        )
+        for line in tick.lines
+        if line.file and line.phase != OWN
+    )
+    return LineCosts(
+        lines=tuple(sorted(lines, key=lambda line: -line.samples)),
+        samples=samples,
+        hz=tick.samples / tick.wall_s if tick.wall_s else 0.0,
+    )
+
+
+# the script
+
+
+def trace_of(
+    stream: Stream, process: Process, timeline: StepTimeline | None, told: Told | None, trouble: str | None
+) -> ScriptTrace:
+    """How it was watched."""
+    tick = process.tick
+    assert tick is not None
+    points = process.patches.points if process.patches is not None else {}
+    return ScriptTrace(
+        attached="sitecustomize",
+        processes=sum(each.updates > 0 for each in stream.processes),
+        updates=process.updates,
+        counted_by=tick.counted_by,
+        cycle=tick.cycle,
+        events=tuple(sorted(tick.events.items(), key=lambda item: -item[1])),
+        optimizers=tuple(
+            OptimizerUse(
+                index=one.index,
+                optimizer=one.kind,
+                steps=one.steps,
+                skipped=one.skipped,
+                settings={name: str(value) for name, value in one.settings.items()},
+            )
+            for one in tick.optimizers
+        ),
+        span_s=tick.wall_s,
+        own_s=tick.own_s,
+        unattributed=1 - timeline.explained if timeline is not None else 1.0,
+        watched=watched(tick),
+        burst=(tick.burst.watched, tick.burst.of) if tick.burst is not None else None,
+        unfired=tuple(f"{name}: {point.why}" for name, point in points.items() if not point.ok),
+        troubles=tuple(_troubles(stream, tick, trouble)),
+        stopped=process.stopped.reason if process.stopped is not None else "",
+        checksum=tick.checksum,
+        threads=tick.threads,
+        places={"loaders": _constructed(told.loaders)} if told is not None else {},
+        cost_s=tick.own_s,
+    )
+
+
+def _constructed(loaders: Iterable[LoaderTold]) -> tuple[Place, ...]:
+    """The lines that construct loaders which training reads, each once."""
+    lines = dict.fromkeys((one.file, one.line) for one in loaders if one.file and _trains(one))
+    return tuple(Place(file=file, line=line) for file, line in lines)
+
+
+def _troubles(stream: Stream, tick: Tick, trouble: str | None) -> Iterable[str]:
+    yield from (f"{one.where}: {one.says}" for one in stream.troubles)
+    yield from (f"{one.get('where')}: {one.get('says')}" for one in tick.troubles)
+    if trouble is not None:
+        yield trouble
+
+
+# facts
+
+
+def _from_facts(told: Told, tick: Tick, timeline: StepTimeline | None) -> Iterable[AnyEvidence]:
+    updates = watched(tick)
+    span = tick.wall_s - tick.own_s
+    if told.loaders:
+        yield LoaderUse(loaders=tuple(_loaders(told.loaders)), span_s=span)
+    yield _evaluation(told.evaluation, timeline, updates, span)
+    yield _parameters(told, tick)
+    yield _order(told, tick)
+    yield Chores(chores=tuple(_chores(told, span)), updates=updates)
+    if timeline is not None:
+        yield _syncs(told.syncs, timeline)
+
+
+def _loaders(told: Iterable[LoaderTold]) -> Iterable[Loader]:
+    """One for each line that constructs loaders of one use; what no line was seen to construct stays by itself."""
+    by_line: dict[Any, list[LoaderTold]] = {}
+    for number, one in enumerate(told):
+        key = (one.file, one.line, _trains(one)) if one.file else number
+        by_line.setdefault(key, []).append(one)
+    return (_loader(same) for same in by_line.values())
+
+
+def _loader(same: list[LoaderTold]) -> Loader:
+    last = same[-1]
+    starts = [one.first_batch_s for one in same if one.first_batch_s is not None]
+    return Loader(
+        where=_place(last.file, last.line),
+        dataset=last.dataset,
+        trains=_trains(last),
+        iterable=last.iterable,
+        batch_size=last.batch_size,
+        batches_per_pass=last.length,
+        sampler=last.sampler,
+        ordered=last.sampler == "SequentialSampler",
+        own_order=last.own_order,
+        workers=last.workers,
+        pinned=last.pin_memory,
+        persistent=last.persistent,
+        built=len(same),
+        passes=sum(one.iterations_started for one in same),
+        batches=sum(one.batches for one in same),
+        build_s=median(one.build_s for one in same),
+        start_s=median(starts) if starts else 0.0,
+        sequence=last.sequence,
+        # Each pass begins anew: one that begins with mixed batches is not sorted.
+        labels_vary=_any(one.labels_vary for one in same),
+    )
+
+
+def _trains(one: LoaderTold) -> bool:
+    return one.used_for in ("training", "both")
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    known = [answer for answer in answers if answer is not None]
+    return any(known) if known else None
+
+
+def _evaluation(told: EvaluationTold, timeline: StepTimeline | None, updates: int, span: float) -> EvaluationUse:
+    graphs = told.with_gradients
+    return EvaluationUse(
+        updates=updates,
+        forwards=told.forwards,
+        own_forwards=told.own_forwards,
+        rounds=told.own_rounds,
+        seconds=_seconds(timeline, "evaluation"),
+        training_s=_seconds(timeline, *WORK),
+        span_s=span,
+        with_gradients=graphs.count if graphs is not None else 0,
+        gradient_s=graphs.seconds if graphs is not None else 0.0,
+        where=_place(graphs.file, graphs.line) if graphs is not None else _place(told.file, told.line),
+    )
+
+
+def _seconds(timeline: StepTimeline | None, *phases: str) -> float:
+    """Seconds of these phases in the whole span, without what strangers took."""
+    if timeline is None:
+        return 0.0
+    return sum((timeline.phases[name].own for name in phases if name in timeline.phases), 0.0) * timeline.steps
+
+
+def _parameters(told: Told, tick: Tick) -> ParameterUse:
+    facts = told.parameters
+    heard = facts.ran_and_never is not None
+    return ParameterUse(
+        updates=tick.updates,
+        parameters=facts.total,
+        # Where somebody listened which modules run, those that rest are no part of the training.
+        unreached=facts.ran_and_never or () if heard else facts.never,
+        unreached_count=facts.ran_and_never_count or 0 if heard else facts.never_count,
+        ran=True if heard else None,
+        homeless=facts.in_no_optimizer,
+        unseen=told.direct_forward_calls,
+    )
+
+
+def _order(told: Told, tick: Tick) -> UpdateOrder:
+    order = told.order
+    clip = order.clip_before_unscale
+    clips = {words: count for words, count in tick.events.items() if "clip" in names_in(words)}
+    return UpdateOrder(
+        updates=tick.updates,
+        clips=sum(clips.values()),
+        # That there was a scale to take back is known aboard; in how many updates it was late stands in their events.
+        scaled_clips=sum(count for words, count in clips.items() if _clips_first(words)) if clip else 0,
+        clip_where=_place(*clip) if clip else None,
+        scaler_steps=sum(one.steps + one.skipped for one in tick.optimizers) if told.scaler else 0,
+        skipped=order.skipped_updates,
+        skipped_late=order.skipped_late,
+        never_cleared=order.gradients_never_cleared,
+    )
+
+
+def names_in(words: str) -> list[str]:
+    """The calls of an event string, repeats once.
+
+    >>> names_in("data fwd*3 bwd clip step0")
+    ['data', 'fwd', 'bwd', 'clip', 'step0']
+    """
+    return [word.partition("*")[0] for word in words.split()]
+
+
+def _clips_first(words: str) -> bool:
+    names = names_in(words)
+    return "unscale" not in names or names.index("clip") < names.index("unscale")
+
+
+def _chores(told: Told, span: float) -> Iterable[Chore]:
+    for what, chores in (("save", told.saves), ("log", told.logs)):
+        for one in chores:
+            yield Chore(
+                what=what,
+                where=_place(one.file, one.line),
+                count=one.count,
+                seconds=one.seconds,
+                share=one.seconds / span if span else 0.0,
+            )
+
+
+def _syncs(told: Iterable[SyncTold], timeline: StepTimeline) -> SyncSites:
+    """Reads of an update. Those of a host's own memory wait for nothing, and their call is too short to be timed."""
+    sites = (
+        SyncSite(where=Place(file=one.file, line=one.line), call=_call(one.call), per_step=one.per_update)
+        for one in told
+        if one.file and one.phase not in BESIDE
+    )
+    sync = timeline.phases.get("sync", Split())
+    return SyncSites(sites=tuple(sorted(sites, key=lambda site: -site.per_step)), seconds_per_step=sync.own)
+
+
+def _call(name: str) -> str:
+    """How a person writes it.
+
+    >>> _call("item"), _call("__bool__")
+    ('.item()', 'bool(tensor)')
+    """
+    return f"{name.strip('_')}(tensor)" if name.startswith("__") else f".{name}()"
+
+
+def _place(file: str, line: int) -> Place | None:
+    return Place(file=file, line=line) if file else None
