@@ -242,15 +242,15 @@ def in_short(stage: str, seen: Seen) -> str:
 
 def table(everything: dict[str, Seen]) -> str:
     """The page of results: what was attached to, what was found, what was won."""
-    done = {public: everything[public.name] for public in PUBLIC if everything.get(public.name)}
+    done = [(public, everything[public.name]) for public in PUBLIC if everything.get(public.name)]
     parts = [HEAD, summary(done), "", "## Attached, split, stopped", "", ATTACH_HEAD]
-    parts += [attach_row(public, seen["attach"]) for public, seen in done.items() if "attach" in seen]
-    if any("doctor" in seen for seen in done.values()):
+    parts += [attach_row(public, seen["attach"]) for public, seen in done if "attach" in seen]
+    if any("doctor" in seen for _, seen in done):
         parts += ["", "## What the doctor says", "", DOCTOR_HEAD]
-        parts += [doctor_row(public, seen["doctor"]) for public, seen in done.items() if "doctor" in seen]
-    if any("tune" in seen for seen in done.values()):
+        parts += [doctor_row(public, seen["doctor"]) for public, seen in done if "doctor" in seen]
+    if any("tune" in seen for _, seen in done):
         parts += ["", "## Tuned", "", TUNE_HEAD]
-        parts += [tune_row(public, seen["tune"]) for public, seen in done.items() if "tune" in seen]
+        parts += [tune_row(public, seen["tune"]) for public, seen in done if "tune" in seen]
     return "\n".join(parts) + "\n"
 
 
@@ -270,8 +270,8 @@ DOCTOR_HEAD = "| Script | Found | Known before | Known and found |\n" + "| --- "
 TUNE_HEAD = "| Script | Kept | Speed-up, 95 % | Trials | Patch verified |\n" + "| --- " * 5 + "|"
 
 
-def summary(done: dict[Public, Seen]) -> str:
-    rides = [seen["attach"] for seen in done.values() if "attach" in seen]
+def summary(done: list[tuple[Public, Seen]]) -> str:
+    rides = [seen["attach"] for _, seen in done if "attach" in seen]
     split_up = [seen for seen in rides if seen.get("tick") and sum(seen["updates"])]
     exact = sum(seen["exact"] for seen in split_up)
     own_end = sum(seen["reason"] == "ended" and not seen["exact"] for seen in split_up)

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.slow
 STYLES = Path(__file__).parent / "styles"
 # Whoever ends by itself is never killed early on a busy machine; who is done sooner costs nothing more.
 GRACE_S = 120.0
-UPDATES = 12
 PLAIN = "data zero_grad fwd bwd step0"
 PROGRAM = "#!{python}\nimport sys\nfrom pocket.train import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
@@ -39,42 +38,43 @@ class Style(NamedTuple):
     needs: str | None = None
     words: tuple[str, ...] = ()
     training: int = 1  # processes that train
+    updates: int = 12  # more where a period is long, or where it takes a while to tell what an update is
 
 
 TABLE = (
     Style("plain_mlp", "data zero_grad fwd bwd step0 sync"),
     Style("cnn_pillow", "data fwd zero_grad bwd step0"),
-    Style("accumulation"),
-    Style("gan", cycle=2),
-    Style("wgan", cycle=6),
-    Style("lbfgs"),
-    Style("manual_sgd", counted_by="backward"),
-    Style("autograd_grad"),
-    Style("lightning_module", needs="lightning"),
-    Style("fabric_loop", needs="lightning"),
-    Style("hf_trainer", needs="transformers"),
-    Style("accelerate_loop", needs="accelerate"),
-    Style("skorch_net", needs="skorch"),
-    Style("fastai_learner", counted_by="backward", needs="fastai"),
+    Style("accumulation", f"sched zero_grad {'fwd bwd sync ' * 4}clip step0"),
+    Style("gan", "data zero_grad fwd bwd fwd*2 bwd step0", cycle=2),
+    Style("wgan", "fwd*4 grad zero_grad bwd step1", cycle=6, updates=30),
+    Style("lbfgs", f"sync {'zero_grad fwd bwd ' * 5}step0"),
+    Style("manual_sgd", "zero_grad fwd bwd", counted_by="backward", updates=30),
+    Style("autograd_grad", "fwd grad step0"),
+    Style("lightning_module", "sched data fwd zero_grad bwd clip step0", needs="lightning"),
+    Style("fabric_loop", "zero_grad data fwd bwd clip sync step0", needs="lightning"),
+    Style("hf_trainer", event=None, needs="transformers"),
+    Style("accelerate_loop", "sched zero_grad data fwd bwd data fwd bwd clip step0", needs="accelerate"),
+    Style("skorch_net", "sync data zero_grad fwd bwd step0", needs="skorch"),
+    Style("fastai_learner", event=None, counted_by="backward", needs="fastai"),
     Style("pocket", words=("python", "-m", "pocket.train")),
     Style("pocket-train", words=("bin/pocket-train", "--epochs", "4")),
     Style("ddp_gloo", words=("torchrun", "--nproc_per_node=2", "ddp_gloo.py"), training=2),
     Style("hogwild", training=2),
-    Style("spawned"),
-    Style("compiled"),
+    Style("spawned", "fwd zero_grad bwd step0"),
+    Style("compiled", "zero_grad fwd bwd step0"),
     Style("reinforce", event=None),
-    Style("amp_scaler"),
-    Style("threaded"),
-    Style("home_made_optimizer", counted_by="backward"),
-    Style("functional"),
-    Style("two_tasks"),
+    Style("amp_scaler", "data zero_grad fwd bwd unscale clip sync step0"),
+    Style("threaded", "sync zero_grad fwd bwd step0"),
+    Style("home_made_optimizer", "fwd bwd", counted_by="backward", updates=30),
+    Style("functional", counted_by="forward"),
+    Style("two_tasks", "fwd zero_grad bwd*2 step0"),
     Style("iterable_stream"),
     Style("fault_eval_with_gradients"),
     Style("fault_unshuffled"),
     Style("fault_histograms"),
-    Style("fault_two_evaluations"),
+    Style("fault_two_evaluations", "eval zero_grad fwd bwd step0"),
     Style("fault_loader_rebuilt"),
-    Style("fault_clip_before_unscale"),
+    Style("fault_clip_before_unscale", "data zero_grad fwd bwd clip unscale sync step0"),
     Style("fault_unreached"),
 )
 NAMES = [style.name for style in TABLE]
@@ -98,10 +98,10 @@ def laid_out(style: Style, folder: Path) -> Script:
 
 @functools.cache
 def ridden(style: Style, *, watch: bool) -> Ride:
-    """One ride of twelve updates, as every test here looks at it."""
+    """One ride, as every test here looks at it."""
     with tempfile.TemporaryDirectory() as folder:
         script = laid_out(style, Path(folder))
-        return ride(script, updates=UPDATES, losses=True, watch=watch, hz=20.0, grace_s=GRACE_S)
+        return ride(script, updates=style.updates, losses=True, watch=watch, hz=20.0, grace_s=GRACE_S)
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,9 @@ def test_every_script_in_the_folder_stands_in_the_table():
 def test_it_is_attached_and_stops_at_exactly_the_update_that_was_asked_for(style):
     seen = ridden(available(style), watch=True)
     trained = [process for process in seen.stream.processes if process.updates]
-    assert [(process.stopped.reason, process.updates) for process in trained] == [("updates", UPDATES)] * style.training
+    assert [(process.stopped.reason, process.updates) for process in trained] == [
+        ("updates", style.updates)
+    ] * style.training
 
 
 @of_each(TABLE)
@@ -162,5 +164,5 @@ def test_its_phases_sum_to_the_wall_exactly(style):
 @of_each(ALIKE)
 def test_its_losses_are_to_the_last_bit_those_of_a_run_that_nobody_watches(style):
     watched, bare = (ridden(available(style), watch=watch).stream.losses for watch in (True, False))
-    assert len(watched) == UPDATES
+    assert len(watched) == style.updates
     assert watched == bare
