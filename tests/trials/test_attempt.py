@@ -14,7 +14,7 @@ from netdyno.interventions import _base
 from netdyno.records.measured import Split, Turn
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Memory
-from netdyno.trials.attempt import try_change
+from netdyno.trials.attempt import PARITY_STEPS, try_change
 from netdyno.trials.lab import Lab
 
 WORKLOAD = Workload(
@@ -155,3 +155,24 @@ def test_a_trial_ends_when_its_seconds_are_spent():
     trial = tried(treatment=0.0096, noise=0.10, plan=Plan(trial_s=1.0, max_pairs=100_000, least_gain=0.04))
     assert trial.cost_s < 3.0
     assert trial.looks[-1] == len(trial.control.samples)
+
+
+@pytest.mark.parametrize(
+    ("numerics", "losses", "looks"),
+    [("lower-precision", 0.6, True), ("lower-precision", 0.5, True), ("same-bits", 0.5, False)],
+)
+def test_what_may_change_the_training_is_looked_at_however_few_steps_a_quick_trial_took(
+    numerics, losses, looks, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(Wish, "numerics", numerics)
+    monkeypatch.setattr(Lab, "quality", lambda _, trial: asked.append(trial) or ((), []))
+    trial = tried(control=0.100, treatment=0.050, noise=0.01, losses=(losses,))
+    assert len(trial.control.samples) * trial.steps_per_turn < PARITY_STEPS
+    assert bool(asked) == looks
+
+
+def test_one_bit_that_differs_is_told_before_twenty_updates_were_compared():
+    differs, alike = (tried(control=0.1, treatment=0.05, noise=0.01, losses=(loss,)) for loss in (0.6, 0.5))
+    assert [(parity.measure, parity.holds) for parity in differs.parity] == [("bits", False)]
+    assert alike.parity == ()

@@ -245,7 +245,8 @@ class _Session:
         """The trial with all that was taken."""
         count = max(len(self.pairs), 1)
         parity: tuple[Parity, ...] = ()
-        if self.compared >= PARITY_STEPS and self.lab.paths > 1:
+        # One bit that differs is proof at once; that none does takes more updates than a quick trial may have had.
+        if self.lab.paths > 1 and (self.compared >= PARITY_STEPS or not self.same_losses):
             parity = (
                 Parity(
                     output=f"losses of {self.compared} updates",

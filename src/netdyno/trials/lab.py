@@ -237,8 +237,9 @@ class Lab:
 
     @staticmethod
     def examines(trial: Trial) -> bool:
-        """What may change bits, and did while the two sides took turns on the same batches."""
-        return trial.numerics != "same-bits" and any(p.measure == "bits" and p.worst > 0 for p in trial.parity)
+        """What may change bits, unless it was seen not to while the two sides took turns on the same batches."""
+        seen_alike = any(parity.measure == "bits" and parity.worst == 0 for parity in trial.parity)
+        return trial.numerics != "same-bits" and not seen_alike
 
     def quality(self, trial: Trial) -> tuple[tuple[Parity, ...], list[Guard]]:
         """The gate that fits the trial's numerics class, from short training runs."""
