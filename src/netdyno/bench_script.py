@@ -13,7 +13,9 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from netdyno import __version__, bench
@@ -21,14 +23,15 @@ from netdyno.bench import Campaign, Replay
 from netdyno.edits import _base as edits
 from netdyno.edits._base import Site, Sites
 from netdyno.errors import ArmError, NetdynoError
-from netdyno.interventions._base import facts_from
+from netdyno.interventions._base import Facts
 from netdyno.progress import Listener, silent
+from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import AnyEvidence, LoaderUse, Place, ScriptTrace
 from netdyno.records.record import Patch, Plan, Proposal, Record, Target, Unpatched
 from netdyno.scripts.evidence import evidence as evidence_of
 from netdyno.store import Store
 from netdyno.targets.script import Script
-from netdyno.trials.script_choose import proposals
+from netdyno.trials.script_choose import facts_of, proposals
 from netdyno.trials.script_lab import ScriptLab
 from netdyno.verdicts.attribute import key_of
 
@@ -103,7 +106,7 @@ def _run(
         look_under=_look_under,
     )
     if resume is not None:
-        campaign.facts = facts_from((*resume.evidence, *resume.after))
+        campaign.facts = _facts(resume.evidence, resume.ceilings)
     try:
         return bench.through(steps, campaign, resume or _blank(script, plan, store, command))
     finally:
@@ -155,15 +158,37 @@ def watch(updates: int | None) -> bench.Step:
         seen = lab.ride(
             updates=updates, seconds=max(WATCH_S, WATCH_SHARE * record.plan.budget_s) if updates is None else None
         )
-        found = evidence_of(seen.stream)
+        found = from_within(lab.script.cwd, evidence_of(seen.stream))
         lab.startup_s.append(seen.startup_s)
         lab.workers.extend(_workers(found))
+        if seen.reason == "ended":
+            lab.lengths.append(seen.stream.updates)
         if seen.stream.losses:
             lab.learn((), tuple(seen.stream.losses))
-        campaign.facts = bench.with_ceilings(found, record.ceilings)
-        return replace(record, evidence=found, wrote=seen.wrote)
+        campaign.facts = _facts(found, record.ceilings)
+        changed = (f"{path} (your own file, which changed meanwhile)" for path in seen.touched)
+        return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
 
     return watch_step
+
+
+def from_within(folder: Path, evidence: tuple[AnyEvidence, ...]) -> tuple[AnyEvidence, ...]:
+    """The evidence with files named as from the script's folder, where they lie in it: as its author knows them."""
+    home = f"{folder}{os.sep}"
+
+    def shorter(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: inner.removeprefix(home) if key == "file" and isinstance(inner, str) else shorter(inner)
+                for key, inner in value.items()
+            }
+        return [shorter(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    return tuple(msgspec.convert(shorter(msgspec.to_builtins(item)), type(item)) for item in evidence)
+
+
+def _facts(evidence: tuple[AnyEvidence, ...], ceilings: Ceilings | None) -> Facts:
+    return {**facts_of(evidence), **({Ceilings: ceilings} if ceilings is not None else {})}
 
 
 def _workers(evidence: tuple[AnyEvidence, ...]) -> list[int]:
@@ -236,7 +261,7 @@ def sites_of(script: Script, evidence: tuple[AnyEvidence, ...]) -> Sites:
 
 
 def _inside(script: Script, file: str) -> str:
-    path = Path(os.path.abspath(script.cwd / file))
+    path = Path(os.path.abspath(script.cwd / file))  # links stay as the author wrote them
     return str(path.relative_to(script.cwd)) if path.is_relative_to(script.cwd) else str(path)
 
 

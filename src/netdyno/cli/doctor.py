@@ -67,6 +67,7 @@ def doctor(
 
         if script is not None:
             put(text.render_watched(record, width=width(), colour=colour()))
+            put("")
         put(text.render_findings(record.outcomes, width=width(), colour=colour()))
     return NO if sick(record.outcomes, bad) else DONE
 

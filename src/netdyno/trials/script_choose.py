@@ -2,19 +2,33 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from netdyno import aboard
 from netdyno.errors import ArmError
-from netdyno.interventions._base import Facts, Intervention, catalogue, environment_of, written
+from netdyno.interventions._base import Facts, Intervention, catalogue, environment_of, facts_from, written
+from netdyno.interventions.loader_workers import usable_cores
 from netdyno.plugins import plugin_id
-from netdyno.records.evidence import LayerTable, LoaderProfile, StepTimeline
+from netdyno.records.evidence import (
+    AnyEvidence,
+    LayerTable,
+    Loader,
+    LoaderProfile,
+    LoaderUse,
+    ScriptTrace,
+    StepTimeline,
+    ThreadUse,
+)
+from netdyno.records.measured import Split
 from netdyno.records.record import Proposal
 from netdyno.records.trial import Change, Prediction
-from netdyno.trials.choose import MOST_SETTINGS, example_of, proposal, unwanted, weighed
-from netdyno.trials.script_lab import ScriptLab
+from netdyno.trials.choose import MOST_SETTINGS, NO_SETTING, example_of, proposal, unwanted, weighed
+from netdyno.trials.script_lab import SPAWNED, ScriptLab
+
+# One question may not eat a budget: half as much again as the walk grants a trial before it looks at the clock.
+MOST_OF_A_BUDGET = 0.4
 
 # What is tried on a script only when somebody asks for it by name: each changes the training itself, or may feed other data.
 ASKED_FOR = ("batch-size", "fp16-autocast", "sparse-embedding")
@@ -41,10 +55,74 @@ def proposals(
     """Every intervention: what it should save in this script here and now, or why it is not proposed."""
     taken = {change.id for change in recipe}
     return tuple(
-        replace(found, seconds=lab.expected_s((*recipe, found.change)))
+        found if found.refused else _priced(lab, found, recipe)
         for name in sorted(catalogue())
         if name not in taken
         for found in _of_kind(lab, name, facts, recipe, trust.get(name, 1.0))
+    )
+
+
+def _priced(lab: ScriptLab, found: Proposal, recipe: tuple[Change, ...]) -> Proposal:
+    """With the seconds that a trial takes; left out when that is more than the budget has for any one of them."""
+    seconds = lab.expected_s((*recipe, found.change))
+    most = MOST_OF_A_BUDGET * lab.plan.budget_s
+    if seconds <= most or found.change.id in lab.plan.only:
+        return replace(found, seconds=seconds)
+    why = f"a trial of it takes about {seconds:.0f} s, with the script started {SPAWNED} times; `--budget` leaves {most:.0f} s for one"
+    return replace(found, seconds=seconds, refused=why)
+
+
+def facts_of(evidence: Iterable[AnyEvidence]) -> Facts:
+    """What predictions start from: the evidence, and what of a loader and of threads follows from it.
+
+    The additions are readings, not evidence: they are not stored, and no rule sees them.
+    """
+    facts = dict(facts_from(evidence))
+    timeline: StepTimeline | None = facts.get(StepTimeline)
+    loaders: LoaderUse | None = facts.get(LoaderUse)
+    trace: ScriptTrace | None = facts.get(ScriptTrace)
+    trained = [loader for loader in loaders.loaders if loader.trains] if loaders is not None else []
+    if timeline is None:
+        return facts
+    if trained and LoaderProfile not in facts:
+        facts[LoaderProfile] = _profile_of(max(trained, key=lambda loader: loader.batches), timeline)
+    if trace is not None and trace.threads and ThreadUse not in facts:
+        facts[ThreadUse] = _threads_of(
+            trace.threads, timeline, workers=max((each.workers for each in trained), default=0)
+        )
+    return facts
+
+
+def _profile_of(loader: Loader, timeline: StepTimeline) -> LoaderProfile:
+    # Without workers all of the data phase is the making of a batch; behind workers a sample's price is not seen.
+    per_batch = timeline.phases.get("data", Split()) if loader.workers == 0 else Split()
+    return LoaderProfile(
+        sample=per_batch.per(loader.batch_size or 1),
+        augment=Split(),
+        collate=Split(),
+        batch_bytes=0,
+        samples=(loader.batches_per_pass or 0) * (loader.batch_size or 1),
+        dataset_bytes=None,
+        deterministic=False,
+        stackable=False,
+        workers=loader.workers,
+        first_batch_s=loader.start_s,
+        epoch_start_s=loader.start_s,
+        iterable=loader.iterable,
+        batch_size=loader.batch_size or 1,
+    )
+
+
+def _threads_of(threads: int, timeline: StepTimeline, *, workers: int) -> ThreadUse:
+    waiting = timeline.step.waiting / timeline.step.wall if timeline.step.wall else 0.0
+    return ThreadUse(
+        torch_threads=threads,
+        interop_threads=1,
+        cores=usable_cores(),
+        workers=workers,
+        worker_threads=1,
+        waiting_share=waiting,
+        others_share=0.0,
     )
 
 
@@ -64,7 +142,10 @@ def _of_kind(lab: ScriptLab, name: str, facts: Facts, recipe: tuple[Change, ...]
     if refused:
         yield proposal(example, trust, refused=refused)
         return
-    for setting in settings_of(example, facts)[:MOST_SETTINGS]:
+    settings = settings_of(example, facts)[:MOST_SETTINGS]
+    if not settings:
+        yield proposal(example, trust, refused=NO_SETTING)
+    for setting in settings:
         prediction = setting.predicts(facts) or _at_most(name, facts)
         early = weighed(lab.plan, setting, prediction, trust=trust, refused=None)
         # Only what is worth a trial is worth a question to the script.

@@ -59,9 +59,14 @@ class ScriptLab:
     workers: list[int] = field(default_factory=list)  # loader workers of the script as it is
     course: list[int] = field(default_factory=list)  # updates of a quality run, the same for a whole campaign
 
+    lengths: list[int] = field(default_factory=list)  # updates of the script's whole run, when it was seen to its end
     per_epoch: int | None = None
-    updates: int | None = None
     paths: int = 1  # inside one script both sides move the same model
+
+    @property
+    def updates(self) -> int | None:
+        """Updates of the whole training, when the script was seen to its own end."""
+        return self.lengths[0] if self.lengths else None
 
     @property
     def line(self) -> float:
