@@ -1,5 +1,7 @@
 """One argument in the training loader's call."""
 
+import pytest
+
 from edits.specimens import FASTAI, FUNCTIONS, HUGGING, KWARGS, PLAIN, SKORCH, TRAINER, at, edited, line_of, refused
 from netdyno.edits._base import Site, Sites
 from netdyno.records.trial import Change
@@ -82,6 +84,15 @@ def test_a_number_of_workers_that_may_be_none_is_asked_at_run_time():
     sites = at(FUNCTIONS, "loaders", "loader = D.DataLoader(")
     assert "persistent_workers=args.workers > 0," in "".join(edited(STAY, FUNCTIONS, sites)[1])
     assert "prefetch_factor=8 if args.workers else None," in "".join(edited(DEEP, FUNCTIONS, sites)[1])
+
+
+@pytest.mark.parametrize(
+    ("workers", "written"),
+    [("int(n)", "int(n) > 0"), ("a or b", "(a or b) > 0"), ("conf['n']", "conf['n'] > 0")],
+)
+def test_a_number_that_is_computed_is_asked_as_a_whole(workers, written):
+    source = f"from torch.utils.data import DataLoader\nl = DataLoader(d, num_workers={workers})\n"
+    assert edited(STAY, source)[1] == [f"l = DataLoader(d, num_workers={workers}, persistent_workers={written})"]
 
 
 def test_pinning_comes_with_copies_that_do_not_wait():

@@ -95,5 +95,6 @@ def only_with_workers(code: Code, call: cst.Call, value: str, otherwise: str) ->
         uncertain("the loader has no workers", code.line(call))
     if workers.isdecimal():
         return value
-    wrapped = workers if workers.replace(".", "").replace("_", "").isalnum() else f"({workers})"
+    simple = isinstance(cst.parse_expression(workers), cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    wrapped = workers if simple else f"({workers})"
     return f"{value} if {wrapped} else {otherwise}" if value != "True" else f"{wrapped} > 0"
