@@ -449,7 +449,7 @@ def _over(following: Following, place: Scratch) -> Ride:
         words=launched.words(),
         wall_s=now - following.began,
         startup_s=(following.first_update or now) - following.began,
-        wrote=tuple(file.path for file in place.written(stream.wrote)),
+        wrote=tuple(file.says for file in place.written(stream.wrote)),
         touched=place.touched(),
     )
 

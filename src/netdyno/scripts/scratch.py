@@ -63,6 +63,17 @@ class Written(NamedTuple):
     bytes: int
     place: Literal["scratch", "outside"]
 
+    @property
+    def says(self) -> str:
+        """The path, and what became of the file where that is not plain.
+
+        >>> Written("last.pt", 10, "scratch").says, Written("/data/last.pt", 10, "outside").says
+        ('last.pt', '/data/last.pt (stays)')
+        """
+        if self.place == "outside":
+            return f"{self.path} (stays)"
+        return f"{self.path} (in the scratch instead)" if os.path.isabs(self.path) else self.path
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scratch:
