@@ -55,7 +55,8 @@ def test_a_second_time_nothing_happens(change, style):
         assert isinstance(twice, Unsafe) or twice == once
 
 
-@pytest.mark.parametrize(("change", "style"), CASES)
+@pytest.mark.parametrize("style", ["plain", "trainer"])
+@pytest.mark.parametrize("change", EDITS)
 def test_line_ends_and_a_byte_order_mark_stay(change, style):
     plain = result(change, ALL[style])
     if isinstance(plain, str):
@@ -94,7 +95,7 @@ def scripts(draw):
     return "\n".join(strewn)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(source=scripts(), change=st.sampled_from(sorted(catalogue())))
 def test_lines_that_the_change_does_not_mean_come_back_byte_for_byte(source, change):
     after = result(change, source)
