@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,9 @@ class Stopper:
 
     def _is_ours_to_stop(self) -> bool:
         """A process that trains stops itself. One that never did stops only if it is nobody's launcher."""
-        return self.ride.updates > 0 or not _somebody_trains(self.ride.config.folder, besides=self.ride.stream.path)
+        if self.ride.updates > 0 or self.ride.training_thread is not None:
+            return True
+        return not _has_children() and not _somebody_trains(self.ride.config.folder, besides=self.ride.stream.path)
 
     def _interrupt(self) -> None:
         """Raise Stop in the training thread wherever it is: at its next bytecode. Once, for it may already be tidying up."""
@@ -198,6 +201,13 @@ def _write_number(path: str, number: int) -> None:
     with open(own, "w") as file:
         file.write(str(number))
     os.replace(own, path)  # whole or not at all: others read it meanwhile
+
+
+def _has_children() -> bool:
+    """True for one that waits for processes of multiprocessing, which may train; loader workers are daemons."""
+    processes = sys.modules.get("multiprocessing.process")
+    children = getattr(processes, "_children", ())
+    return any(not child.daemon and child.is_alive() for child in list(children))
 
 
 def _somebody_trains(folder: str, *, besides: str) -> bool:

@@ -357,7 +357,7 @@ def ride(
             launched.end()
             if (failure := launched.failure()) is not None and not following.stream.updates:
                 raise failure
-            if not following.stream.processes:
+            if following.stream.training is None:
                 raise could_not_attach(launched)
             return _over(following, place)
 
@@ -396,9 +396,9 @@ class Following:
         """Look once: True when nobody is left, or who is left had its grace."""
         self._read()
         alive = self.launched.alive
-        heard = bool(self.stream.processes)
+        heard = self.stream.training is not None
         # Who begins later has its whole time, and who stops has its grace.
-        sign = (len(self.stream.processes), self.stream.stopped, alive)
+        sign = (sum(one.hello is not None for one in self.stream.processes), self.stream.stopped, alive)
         if sign != self._last:
             self._last, self._sign = sign, now
         if self.first_update is None and self.stream.updates:
