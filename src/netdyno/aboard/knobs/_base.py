@@ -151,7 +151,9 @@ class Seen:
 
         if not torch.is_grad_enabled():
             self.evaluated += 1
-            self.inference = self.inference or torch.is_inference_mode_enabled()
+            # What a knob entered is not the script's own, here and below.
+            if not self._view.around_evaluation:
+                self.inference = self.inference or torch.is_inference_mode_enabled()
         else:
             self.trained += 1
             if self._left > 0:
@@ -163,7 +165,8 @@ class Seen:
         import torch
 
         self.dimensions |= {tensor.dim() for tensor in tensors((args, kwargs))}
-        self.autocast = self.autocast or any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
+        if not self._view.around_forward:
+            self.autocast = self.autocast or any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
         self.zeroed = self.zeroed or self._zero_gradients()
 
     def _zero_gradients(self) -> bool:
