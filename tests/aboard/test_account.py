@@ -91,3 +91,14 @@ def test_what_an_exception_left_on_can_be_given_up(phase):
     made.unwind(1)
     made.leave(OPTIMIZER)
     assert made.stack == []
+
+
+def test_a_short_phase_is_taken_to_have_run_and_a_longer_one_makes_up_for_it():
+    full = iter([(0, 0, 0), (40_000, 22_000, 3_000)])
+    made = Account(lambda: next(full))
+    made.start()
+    walls = iter([5_000, 40_000])
+    made.wall_ns = lambda: next(walls)
+    made.push(FORWARD)
+    made.switch(DATA)
+    assert made.phases() == {"after netdyno": [5_000, 0, 0], "forward": [17_000, 3_000, 15_000]}

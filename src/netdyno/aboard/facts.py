@@ -247,7 +247,7 @@ class Facts:
         models.append(module)
         del models[:-MOST_MODELS]
         self._look(args, kwargs)
-        if self.first_hash is None and not any(loader.batches for loader in self.loaders):
+        if self.first_hash is None and not _transformed() and not any(loader.batches for loader in self.loaders):
             digest = hashlib.blake2b(digest_size=16)
             _digest(digest, (args, kwargs))
             self.first_hash = digest.hexdigest()
@@ -632,6 +632,13 @@ def _tensors(value: Any, deep: int = 0) -> Iterator[Any]:
             yield from _tensors(inner, deep + 1)
     elif hasattr(value, "to_data_list") and hasattr(value, "x"):  # a batch of graphs
         yield from _tensors(value.x, deep + 1)
+
+
+def _transformed() -> bool:
+    """True inside a transform of torch.func, where values have no address and cannot be hashed."""
+    import torch
+
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _digest(digest: Any, value: Any) -> None:

@@ -81,7 +81,8 @@ def _codes(value: Any, module: str) -> Iterator[CodeType]:
         return
     members = vars(value).values() if isinstance(value, type) else (value,)
     for member in members:
-        function = getattr(member, "fget", None) or getattr(member, "__wrapped__", member)
+        function = getattr(member, "fget", None) or getattr(member, "__wrapped__", None) or member
+        function = getattr(function, "__func__", function)
         if isinstance(function, FunctionType):
             yield from _nested(function.__code__)
 
