@@ -17,9 +17,9 @@ def loss_of(parameters, x, y):
 
 
 step_of = grad_and_value(loss_of)
-for step in range(60):
+for step in range(400):
     rows = torch.randint(len(x), (32,))
     gradients, loss = step_of(parameters, x[rows], y[rows])
     parameters = {name: p - 0.1 * gradients[name] for name, p in parameters.items()}
-    if step % 20 == 0:
+    if step % 100 == 0:
         print(step, loss.item())
