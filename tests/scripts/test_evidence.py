@@ -153,7 +153,9 @@ def test_evaluation_is_what_the_models_that_train_do():
     use = told(evaluation={"forwards": 90, "own_forwards": 80, "own_rounds": 40, "seconds": 0.4})[EvaluationUse]
     assert (use.forwards, use.own_forwards, use.rounds) == (90, 80, 40)
     assert use.seconds == pytest.approx(0.4)
-    assert use.training_s == pytest.approx(2.8)  # what others had of the cores is nobody's price
+    # What others had of the cores is nobody's price.
+    assert use.training_s == pytest.approx(2.8)
+    assert use.span_s == pytest.approx(4.5)
 
 
 def test_parameters_of_modules_that_rest_are_not_missed():

@@ -229,7 +229,7 @@ class ScriptTrace(Evidence, frozen=True, kw_only=True):
     that were watched, `own_s` those of them that the watching took, `unattributed` the share that neither a watched call
     nor a line accounts for. `unfired` are patch points that the start-up test found dead. `stopped` says what ended it.
     `burst` says that only some updates were watched closely, since updates are so short that the watch would weigh on them.
-    `places` are lines of the user's files by what was seen there: loaders, optimizers and models constructed; forwards,
+    `threads` are PyTorch's own. `places` are lines of the user's files by what was seen there: loaders, optimizers and models constructed; forwards,
     losses, backwards and evaluations called.
     """
 
@@ -320,7 +320,8 @@ class LoaderUse(Evidence, frozen=True, kw_only=True):
 
 
 class EvaluationUse(Evidence, frozen=True, kw_only=True):
-    """How a script evaluates: passes without gradients, and what they cost of `span_s` watched seconds.
+    """How a script evaluates: passes without gradients, and what they cost of `span_s` watched seconds, waiting for a core
+    left out.
 
     `forwards` are all top-level passes without gradients; `own_forwards` those of models that are trained, in evaluation
     mode: neither a teacher's nor a target network's, nor the choices of what to do next in an environment. Own passes

@@ -17,9 +17,8 @@ AGAIN = 3  # one or two passes are a look at shapes or at the first prediction; 
 def validation_with_gradients(use: EvaluationUse) -> Finding | None:
     if use.with_gradients < AGAIN:
         return None
-    share = use.gradient_s / use.span_s if use.span_s else 0.0
     return Finding(
-        says=f"{use.with_gradients} passes, several in a row, recorded a graph that no backward pass used ({share:.0%} of the time)",
+        says=f"{use.with_gradients} passes, several in a row, recorded a graph that no backward pass used",
         layer="memory",
         # What it costs is memory. The time of recording is a small part of a pass, and was not measured apart.
         saves=Saving(low=0.0, high=0.0),

@@ -300,7 +300,7 @@ def _from_facts(told: Told, tick: Tick, timeline: StepTimeline | None) -> Iterab
     span = tick.wall_s - tick.own_s
     if told.loaders:
         yield LoaderUse(loaders=tuple(_loaders(told.loaders)), span_s=span)
-    yield _evaluation(told.evaluation, timeline, updates, span)
+    yield _evaluation(told.evaluation, timeline, updates)
     yield _parameters(told, tick)
     yield _order(told, tick)
     yield Chores(chores=tuple(_chores(told, span)), updates=updates)
@@ -353,7 +353,7 @@ def _any(answers: Iterable[bool | None]) -> bool | None:
     return any(known) if known else None
 
 
-def _evaluation(told: EvaluationTold, timeline: StepTimeline | None, updates: int, span: float) -> EvaluationUse:
+def _evaluation(told: EvaluationTold, timeline: StepTimeline | None, updates: int) -> EvaluationUse:
     graphs = told.with_gradients
     return EvaluationUse(
         updates=updates,
@@ -362,7 +362,7 @@ def _evaluation(told: EvaluationTold, timeline: StepTimeline | None, updates: in
         rounds=told.own_rounds,
         seconds=_seconds(timeline, "evaluation"),
         training_s=_seconds(timeline, *WORK),
-        span_s=span,
+        span_s=timeline.step.own * timeline.steps if timeline is not None else 0.0,
         with_gradients=graphs.count if graphs is not None else 0,
         gradient_s=graphs.seconds if graphs is not None else 0.0,
         where=_place(graphs.file, graphs.line) if graphs is not None else _place(told.file, told.line),
