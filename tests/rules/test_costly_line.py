@@ -61,3 +61,9 @@ def test_a_gap_that_may_be_a_model_called_past_its_call_is_a_suspicion():
     finding = costly_line(_costs(gap(61, 440)), _parameters(unseen=True))
     assert finding.confidence < 0.7
     assert "may be the model's own work" in finding.says
+
+
+def test_a_line_that_makes_a_watched_call_is_not_accused_of_the_call_itself():
+    call = gap(19, 150, phase="after loss")
+    assert costly_line(_costs(call), None) is not None
+    assert costly_line(_costs(call, gap(19, 3, phase="backward")), None) is None

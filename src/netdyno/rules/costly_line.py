@@ -26,6 +26,8 @@ FEW = 3  # more than three lines are a part of the program, and no place to poin
 # A line with less than a quarter of what the costliest one takes is not what a reader should look at.
 BESIDE = 1 / 4
 ERROR = 0.05
+# A line that makes one of these calls is in a gap just before and after it: that is the price of the call.
+WATCHED = ("data", "forward", "loss", "backward", "clip", "optimizer", "zero_grad", "scheduler")
 # Between forward and backward lies the loss, written by hand or called. There only what no gradient can pass through is
 # surely beside the model's work: Python's own library, and these.
 LOSS_GAP = f"{GAP}forward"
@@ -72,7 +74,8 @@ class Spot(NamedTuple):
 
 def spots_of(lines: LineCosts) -> list[Spot]:
     """Every function with samples in gaps, by its costliest lines; the costliest function first."""
-    beside = sorted((line for line in lines.lines if _beside(line)), key=_function)
+    calls = {line.where for line in lines.lines if line.phase in WATCHED}
+    beside = sorted((line for line in lines.lines if _beside(line) and line.where not in calls), key=_function)
     spots = [_spot(tuple(group)) for _, group in groupby(beside, key=_function)]
     return sorted(spots, key=lambda spot: -spot.samples)
 
@@ -153,13 +156,18 @@ SICK = (
     (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(unseen=True)),
     (_costs(_line(70, 300, phase="after forward", framework="sklearn.metrics.f1_score")), _parameters(unseen=False)),
 )
-# A functional loss between forward and backward, and one by hand; the model itself; lines that take little; too few
-# looks to tell; a twelfth of the time spread over forty lines.
+# A functional loss between forward and backward, and one by hand; the model itself; lines that take little; the call of a backward pass;
+# too few looks to tell; a twelfth of the time spread over forty lines.
 WELL = (
     (_costs(_line(40, 150, phase="after forward", framework="torch.nn.functional.cross_entropy")),),
     (_costs(_line(41, 150, phase="after forward")),),
     (_costs(_line(17, 600, phase="forward", framework="torch"), _line(9, 300, phase="data")),),
     (_costs(_line(120, 50, phase="after optimizer")),),
+    (
+        _costs(
+            _line(19, 150, phase="after forward"), _line(19, 150, phase="after loss"), _line(19, 40, phase="backward")
+        ),
+    ),
     (_costs(_line(120, 3, phase="after optimizer"), looks=20),),
     (_costs(*(_line(100 + number, 3, phase="after optimizer") for number in range(40))),),
 )
