@@ -12,6 +12,7 @@ from .account import NAMES, Account
 from .account import NETDYNO as OWN
 from .frames import Line, user_line
 from .labels import Labels
+from .places import Places
 from .reach import WHEN, Reach
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ class Facts:
         self.models_summary: list[dict[str, Any]] = []
         self.modes: dict[int, bool] = {}
         self.reach = Reach()
+        self.places = Places()
         self.skipped_late = 0
         self.restart()
 
@@ -239,6 +241,8 @@ class Facts:
             self.observer.guarded("new model", self._new_model, known, module, args, kwargs)
         elif self.observer.looking and known.trains:
             self.observer.guarded("look", self._look, args, kwargs)
+        if known.trains and self.observer.looking:
+            self.places.note("forwards")
 
     def _new_model(self, known: Known, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not known.trains:
@@ -290,6 +294,8 @@ class Facts:
         if known is None or known.ref() is not module or not (known.trains and known.forwards):
             return
         self.own_evaluations += 1
+        if self.own_evaluations <= OFTEN:
+            self.places.note("evaluations")
         if self.observer.updates != self.last_own:
             self.last_own = self.observer.updates
             self.own_rounds += 1
@@ -329,6 +335,7 @@ class Facts:
             if loader is not None:
                 observer.view.loaders.append(loader)
         if observer.looking:
+            self.places.note("backwards")
             for known in self.known.values():
                 if known.trains and known.ungraded and known.forwards:
                     known.ungraded = {
@@ -465,6 +472,7 @@ class Facts:
             "parameters": self._parameters(),
             "order": self._order(),
             "syncs": self._syncs(),
+            "places": self.places.summary(),
             "saves": self._besides("saves"),
             "logs": self._besides("logs"),
             "model": max(models, key=lambda model: model["parameters"], default=None),

@@ -63,9 +63,7 @@ def hide(package: str) -> None:
 
     A script's compiled function that breaks at `.item()` calls ours while the compiler still listens.
     """
-    from torch._C._dynamo import eval_frame
-
-    skip = getattr(eval_frame, "skip_code", None)
+    skip = _skipper()
     if skip is None:  # the wrappers still pass by themselves while something is traced
         return
     for name, module in list(sys.modules.items()):
@@ -73,6 +71,17 @@ def hide(package: str) -> None:
             for value in list(vars(module).values()):
                 for code in _codes(value, name):
                     skip(code)
+
+
+def _skipper() -> Callable[[CodeType], None] | None:
+    """What torch.compile's own `skip_code` does, without importing the compiler, which takes a second."""
+    try:
+        from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+
+        strategy = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)
+    except (ImportError, AttributeError, TypeError):  # another torch
+        return None
+    return lambda code: set_code_exec_strategy(code, strategy)
 
 
 def _codes(value: Any, module: str) -> Iterator[CodeType]:

@@ -163,6 +163,7 @@ def _made(observer: "Observer", kind: type, original: Any) -> Any:
             observer.made_optimizer(self)
             return
         observer.making = True
+        observer.facts.places.note("optimizers")
         try:
             arguments = _arguments(signature, (self, *args), kwargs)
             if arguments is None:

@@ -70,7 +70,9 @@ def _counted(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
         often = sorted(trace.events, key=lambda event: -event[1])[:MOST_EVENTS]
         yield Fact("an update is", "; ".join(f"{one_line(text)} ({number(times)}×)" for text, times in often))
     yield Fact("not accounted for", f"{fixed(100 * trace.unattributed, 1)} % of the time watched")
-    watched = " in bursts, since updates are short" if trace.burst else ""
+    watched = (
+        f", {number(trace.burst[0])} of every {number(trace.burst[1])} updates: they are short" if trace.burst else ""
+    )
     yield Fact(
         "the watch itself", f"{share(trace.own_s / trace.span_s) if trace.span_s else '0 %'} of that time{watched}"
     )

@@ -134,6 +134,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     syncs: tuple[SyncTold, ...] = ()
     saves: tuple[ChoreTold, ...] = ()
     logs: tuple[ChoreTold, ...] = ()
+    places: dict[str, tuple[tuple[str, int], ...]] = {}
     scaler: bool = False
     direct_forward_calls: bool = False
 
@@ -274,9 +275,15 @@ def trace_of(
         stopped=process.stopped.reason if process.stopped is not None else "",
         checksum=tick.checksum,
         threads=tick.threads,
-        places={"loaders": _constructed(told.loaders)} if told is not None else {},
+        places=_places(told) if told is not None else {},
         cost_s=tick.own_s,
     )
+
+
+def _places(told: Told) -> dict[str, tuple[Place, ...]]:
+    """Where a patch would take hold, by what was seen there."""
+    called = {kind: tuple(Place(file=file, line=line) for file, line in lines) for kind, lines in told.places.items()}
+    return {"loaders": _constructed(told.loaders), **called}
 
 
 def _constructed(loaders: Iterable[LoaderTold]) -> tuple[Place, ...]:
