@@ -204,6 +204,7 @@ def prepare(root: Path, *, fashion: Path) -> None:
                 examples / "mnist_forward_forward" / "data",
                 root / "PyTorch-GAN" / "data" / "mnist",
                 lightning / "Datasets",
+                root / "lightning" / "Datasets",
             ),
             fashion=fashion,
         ),

@@ -36,6 +36,7 @@ class Public:
 PROGRAMS = ("torchrun", "accelerate")
 
 MNIST = "Fashion-MNIST in the layout of MNIST"
+NO_GYM = "needs the package gym, which works no longer with numpy 2"
 TEXT = "the documentation that comes with Python"
 
 
@@ -252,6 +253,7 @@ def _clean(name: str, command: str, **fields: object) -> Public:
 
 
 CLEANRL = (
+    # These want gymnasium 0.29; with 1.x those with continuous actions fail.
     _clean("ppo", "ppo.py --total-timesteps 4000 --no-cuda", updates=60),
     _clean("dqn", "dqn.py --total-timesteps 3000 --learning-starts 500 --no-cuda"),
     _clean("c51", "c51.py --total-timesteps 3000 --learning-starts 500 --no-cuda"),
@@ -303,13 +305,13 @@ LIGHTNING = (
     _light(
         "autoencoder",
         "pytorch/basics",
-        "autoencoder.py fit --trainer.max_epochs 1 --trainer.accelerator cpu",
+        "autoencoder.py --trainer.max_epochs 1 --trainer.accelerator cpu",
         data=MNIST,
     ),
     _light(
         "autoencoder_ddp",
         "pytorch/basics",
-        "autoencoder.py fit --trainer.max_epochs 1 --trainer.accelerator cpu --trainer.devices 2 --trainer.strategy ddp",
+        "autoencoder.py --trainer.max_epochs 1 --trainer.accelerator cpu --trainer.devices 2 --trainer.strategy ddp",
         data=MNIST,
         updates=6,
         processes=2,
@@ -317,12 +319,12 @@ LIGHTNING = (
     _light(
         "backbone",
         "pytorch/basics",
-        "backbone_image_classifier.py fit --trainer.max_epochs 1 --trainer.accelerator cpu",
+        "backbone_image_classifier.py --trainer.max_epochs 1 --trainer.accelerator cpu",
         data=MNIST,
     ),
     _light("bug_report", "pytorch/bug_report", "bug_report_model.py", updates=1),
-    _light("dqn", "pytorch/domain_templates", "reinforce_learn_Qnet.py --warm_start_steps 200"),
-    _light("ppo", "pytorch/domain_templates", "reinforce_learn_ppo.py"),
+    _light("dqn", "pytorch/domain_templates", "reinforce_learn_Qnet.py --warm_start_steps 200", note=NO_GYM),
+    _light("ppo", "pytorch/domain_templates", "reinforce_learn_ppo.py", note=NO_GYM),
     _light(
         "gan",
         "pytorch/domain_templates",
@@ -355,6 +357,7 @@ OTHERS = (
         command="train.py --epochs 1 --no-cuda",
         data=TEXT,
         updates=20,
+        note="its train_split takes no `y`, which skorch gives since some versions",
     ),
     Public(
         name="skorch_accelerate",
@@ -366,7 +369,7 @@ OTHERS = (
         name="timm_resnet18",
         repository="huggingface/pytorch-image-models",
         folder="timm",
-        command="train.py --data-dir {root}/images --model resnet18 --num-classes 4 --epochs 1 --batch-size 8 --img-size 96 --workers 0 --device cpu --no-prefetcher",
+        command="train.py --data-dir {root}/images --model resnet18 --num-classes 4 --epochs 1 --batch-size 8 --img-size 96 --workers 1 --device cpu --no-prefetcher",
         data="made-up pictures",
         updates=8,
         tune=True,
