@@ -205,6 +205,7 @@ def prepare(root: Path, *, fashion: Path) -> None:
                 root / "PyTorch-GAN" / "data" / "mnist",
                 lightning / "Datasets",
                 root / "lightning" / "Datasets",
+                lightning / "pytorch" / "basics" / "data",
             ),
             fashion=fashion,
         ),

@@ -348,7 +348,7 @@ OTHERS = (
         name="skorch_cli",
         repository="skorch-dev/skorch",
         folder="skorch/examples/cli",
-        command="train.py net --n_samples=2000 --net__max_epochs=5",
+        command="train.py net --n_samples=2000 --max_epochs=5",
     ),
     Public(
         name="skorch_word_lm",
