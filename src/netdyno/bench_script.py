@@ -40,6 +40,7 @@ WATCH_S, WATCH_SHARE = 30.0, 0.15
 # A folder may hold a whole environment: these are not the script's own, and beyond so many files nobody looks.
 NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", ".netdyno"}
 MOST_FILES = 400
+OWN_FILE = "{} (your own file, which changed meanwhile)"
 
 
 def tune(
@@ -49,6 +50,7 @@ def tune(
     store: Store,
     listener: Listener = silent,
     in_place: bool = False,
+    online: bool = False,
     updates: int | None = None,
     resume: Record | None = None,
     command: str = "",
@@ -65,7 +67,7 @@ def tune(
         attribute,
         bench.close,
     )
-    return _run(steps, script, plan, store, listener, in_place=in_place, resume=resume, command=command)
+    return _run(steps, script, plan, store, listener, in_place=in_place, online=online, resume=resume, command=command)
 
 
 def diagnose(
@@ -75,12 +77,13 @@ def diagnose(
     store: Store,
     listener: Listener = silent,
     in_place: bool = False,
+    online: bool = False,
     updates: int | None = None,
     command: str = "",
 ) -> Record:
     """Watch a script and say what holds it back, trying nothing."""
-    steps = (bench.describe, watch(updates), bench.diagnose_step, bench.close)
-    return _run(steps, script, plan, store, listener, in_place=in_place, resume=None, command=command)
+    steps = (bench.describe, watch(updates), bench.diagnose_step, close)
+    return _run(steps, script, plan, store, listener, in_place=in_place, online=online, resume=None, command=command)
 
 
 def _run(
@@ -91,11 +94,14 @@ def _run(
     listener: Listener,
     *,
     in_place: bool,
+    online: bool,
     resume: Record | None,
     command: str,
 ) -> Record:
     plan = resume.plan if resume is not None else plan
-    lab = ScriptLab(script=script, plan=plan, listener=listener, chance=random.Random(plan.seed), in_place=in_place)
+    lab = ScriptLab(
+        script=script, plan=plan, listener=listener, chance=random.Random(plan.seed), in_place=in_place, online=online
+    )
     campaign = Campaign(
         lab=lab,
         store=store,
@@ -105,15 +111,16 @@ def _run(
         propose=_propose,
         look_under=_look_under,
     )
+    settings = {name: "yes" for name, on in (("in place", in_place), ("online", online)) if on}
     if resume is not None:
         campaign.facts = _facts(resume.evidence, resume.ceilings)
     try:
-        return bench.through(steps, campaign, resume or _blank(script, plan, store, command))
+        return bench.through(steps, campaign, resume or _blank(script, plan, store, command, settings))
     finally:
         lab.close()
 
 
-def _blank(script: Script, plan: Plan, store: Store, command: str) -> Record:
+def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dict[str, str]) -> Record:
     text = script.file.read_bytes() if script.file is not None and script.file.is_file() else b""
     target = Target(
         name=script.name,
@@ -122,6 +129,7 @@ def _blank(script: Script, plan: Plan, store: Store, command: str) -> Record:
         items_per_step=1,
         steps_per_epoch=None,
         source_hash=hashlib.blake2b(text, digest_size=8).hexdigest() if text else "",
+        settings=settings,
         command=script.argv,
         folder=str(script.cwd),
     )
@@ -132,6 +140,17 @@ def _blank(script: Script, plan: Plan, store: Store, command: str) -> Record:
         command=command or shlex.join(sys.argv),
         target=target,
         plan=plan,
+    )
+
+
+def close(campaign: Campaign, record: Record) -> Record:
+    """Nothing is left to do. What a running script changed of the user's own files is said."""
+    lab = lab_of(campaign)
+    sessions = tuple(lab.sessions.values())
+    lab.close()
+    changed = sorted(set().union(*(session.touched for session in sessions)))
+    return bench.close(
+        campaign, replace(record, wrote=tuple(dict.fromkeys((*map(OWN_FILE.format, changed), *record.wrote))))
     )
 
 
@@ -166,7 +185,7 @@ def watch(updates: int | None) -> bench.Step:
         if seen.stream.losses:
             lab.learn((), tuple(seen.stream.losses))
         campaign.facts = _facts(found, record.ceilings)
-        changed = (f"{path} (your own file, which changed meanwhile)" for path in seen.touched)
+        changed = map(OWN_FILE.format, seen.touched)
         return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
 
     return watch_step
@@ -305,7 +324,14 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     if record.attribution is None or record.environment is None:
         raise bench.nothing_claimed(record)
     script = script_of(record)
-    lab = ScriptLab(script=script, plan=record.plan, listener=listener, chance=random.Random())
+    lab = ScriptLab(
+        script=script,
+        plan=record.plan,
+        listener=listener,
+        chance=random.Random(),
+        in_place="in place" in record.target.settings,
+        online="online" in record.target.settings,
+    )
     try:
         return bench.replayed(record, lab)
     finally:

@@ -6,6 +6,7 @@ from netdyno.records.evidence import LineCost, LineCosts, OptimizerUse, Place, S
 from netdyno.records.measured import Split
 from netdyno.records.record import Patch, Plan, Record, Target, Unpatched
 from netdyno.records.trial import Change
+from netdyno.reports import _pictures as pictures
 from netdyno.reports import _script as scripts
 from netdyno.reports import html, markdown, text
 
@@ -66,3 +67,11 @@ def test_what_could_not_be_written_is_explained_with_its_line():
     left = Unpatched(change=Change(id="threads"), why="two places", where=Place(file="train.py", line=3))
     record = watched(patch=Patch(diff="", files=(), unpatched=(left,)), recipe=(Change(id="threads"),))
     assert "not written: threads: two places train.py:3" in text.render(record)
+
+
+def test_time_in_no_call_comes_last_in_the_timeline():
+    phases = {name: Split(running=0.1) for name in ("after data", "backward", "recompute", "data")}
+    record = watched()
+    timeline = StepTimeline(steps=1, step=Split(running=0.4), phases=phases)
+    told = pictures.timeline(replace(record, evidence=(TRACE, timeline)))
+    assert [row.name for row in told.rows] == ["data", "backward", "recompute", "after data"]

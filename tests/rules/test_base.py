@@ -6,7 +6,7 @@ import pytest
 
 from netdyno.plugins import Broken
 from netdyno.records.diagnosis import Finding, Outcome, Saving
-from netdyno.records.evidence import LoaderProfile, StepTimeline
+from netdyno.records.evidence import LoaderProfile, ScriptTrace, StepTimeline
 from netdyno.records.measured import Split
 from netdyno.rules import _base
 from netdyno.rules._base import diagnose, in_order, judged, needs_of, rule
@@ -139,3 +139,23 @@ def test_an_unknown_evidence_order_does_not_matter_and_the_last_of_a_kind_wins()
 def test_diagnosis_is_the_same_each_time(kind):
     evidence = (timeline(data=Split(**{kind: 0.5}), forward=Split(running=0.5)),)
     assert diagnose(evidence) == diagnose(evidence)
+
+
+def ended(span_s, stopped="ended"):
+    return ScriptTrace(
+        attached="sitecustomize", processes=1, updates=10, counted_by="optimizer", cycle=1, events=(), optimizers=(),
+        span_s=span_s, own_s=0.0, unattributed=0.0, stopped=stopped,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trace", "told"), [(ended(1.0), False), (ended(60.0), True), (ended(1.0, "seconds"), True), (None, True)]
+)
+def test_of_a_script_seen_to_its_end_only_what_saves_a_second_is_told(trace, told):
+    finding = Finding(says="", layer="data", saves=Saving(low=0.0, high=0.5), because={}, fix="")
+    assert (_base.too_little(finding, trace) is None) is told
+
+
+def test_what_is_wrong_is_told_however_short_the_script_is():
+    finding = Finding(says="", layer="optimisation", saves=Saving(low=0.0, high=0.0), because={}, fix="")
+    assert _base.too_little(finding, ended(0.1)) is None

@@ -18,6 +18,7 @@ Module = Annotated[
 InPlace = Annotated[
     bool, Option(help="Run the script in its own folder, not in a scratch copy: what it writes stays there.")
 ]
+Online = Annotated[bool, Option(help="Let a script reach model and data hubs; experiment trackers stay offline.")]
 Updates = Annotated[
     int | None,
     Option(metavar="N", least=1, help="Watch the script for N updates.", default="half a minute of training"),

@@ -10,7 +10,7 @@ from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import colour, put, tell, width
 from netdyno.cli._progress import listening, loading
-from netdyno.cli._scripts import InPlace, Module, Updates, Words, script_named
+from netdyno.cli._scripts import InPlace, Module, Online, Updates, Words, script_named
 from netdyno.errors import NetdynoError
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.record import Plan, Record
@@ -33,6 +33,7 @@ def doctor(
     module: Module = None,
     updates: Updates = None,
     in_place: InPlace = False,
+    online: Online = False,
     fail_on: Annotated[
         list[str] | None,
         Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
@@ -53,7 +54,7 @@ def doctor(
     script = script_named(subject, words, module)
     plan = Plan(budget_s=options.duration(budget), seed=seed)
     if script is not None:
-        record = _watched(script, plan, shelf, progress, updates=updates, in_place=in_place)
+        record = _watched(script, plan, shelf, progress, updates=updates, in_place=in_place, online=online)
     elif subject is None:
         raise _nothing()
     elif is_workload(subject):
@@ -108,7 +109,14 @@ def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) 
 
 
 def _watched(
-    script: "Script", plan: Plan, shelf: Store, progress: ProgressForm, *, updates: int | None, in_place: bool
+    script: "Script",
+    plan: Plan,
+    shelf: Store,
+    progress: ProgressForm,
+    *,
+    updates: int | None,
+    in_place: bool,
+    online: bool,
 ) -> Record:
     with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
         loading(listener)
@@ -120,6 +128,7 @@ def _watched(
             store=shelf,
             listener=listener,
             in_place=in_place,
+            online=online,
             updates=updates,
             command=options.command_line(),
         )

@@ -18,7 +18,7 @@ from netdyno.cli._options import (
 )
 from netdyno.cli._output import answer, tell, write_leavings
 from netdyno.cli._progress import listening, loading
-from netdyno.cli._scripts import InPlace, Module, Target, Words, script_named
+from netdyno.cli._scripts import InPlace, Module, Online, Target, Words, script_named
 from netdyno.errors import NetdynoError
 from netdyno.records.record import Plan, Record
 from netdyno.store import Store
@@ -37,6 +37,7 @@ def tune(
     words: Words = (),
     module: Module = None,
     in_place: InPlace = False,
+    online: Online = False,
     budget: Budget = "10m",
     least_gain: Annotated[
         str, Option(metavar="SHARE", help="What a change must save to be kept: 5% of a step.")
@@ -98,7 +99,7 @@ def tune(
     )  # fmt: skip
     script = script_named(reference, words, module) if earlier is None else _script_of(earlier)
     if script is not None:
-        record = _tuned_script(script, plan, shelf, earlier, progress, in_place=in_place)
+        record = _tuned_script(script, plan, shelf, earlier, progress, in_place=in_place, online=online)
     else:
         record = _tuned(_target(reference, earlier), plan, shelf, earlier, progress)
     answer(record, json=json)
@@ -118,7 +119,14 @@ def _tuned(reference: str, plan: Plan, shelf: Store, earlier: Record | None, pro
 
 
 def _tuned_script(
-    script: "Script", plan: Plan, shelf: Store, earlier: Record | None, progress: ProgressForm, *, in_place: bool
+    script: "Script",
+    plan: Plan,
+    shelf: Store,
+    earlier: Record | None,
+    progress: ProgressForm,
+    *,
+    in_place: bool,
+    online: bool,
 ) -> Record:
     with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
         loading(listener)
@@ -130,6 +138,7 @@ def _tuned_script(
             store=shelf,
             listener=listener,
             in_place=in_place,
+            online=online,
             resume=earlier,
             command=options.command_line(),
         )

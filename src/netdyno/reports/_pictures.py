@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from netdyno.records.evidence import AnyEvidence, Layer, LayerTable, MemoryAccount, StepTimeline
+from netdyno.records.evidence import GAP, AnyEvidence, Layer, LayerTable, MemoryAccount, StepTimeline
 from netdyno.records.measured import Split
 from netdyno.records.record import Record
 from netdyno.reports._info import place
@@ -11,8 +11,11 @@ from netdyno.reports._units import one_line
 
 Kind = TypeVar("Kind", bound=AnyEvidence)
 
-# The order in which a step does things; phases that are not named here come last.
-PHASES = ("data", "collate", "copy", "forward", "loss", "backward", "optimizer", "log", "rest")
+# The order in which a step does things; phases that are not named here come last, and gaps after all others.
+PHASES = (
+    "data", "collate", "copy", "zero_grad", "forward", "loss", "backward", "recompute", "clip", "optimizer", "scheduler",
+    "sync", "log", "save", "evaluation", "netdyno", "rest",
+)  # fmt: skip
 
 # The middle of all pairs fills the picture; single outliers are drawn at its edge instead of squashing the rest.
 OUTLIERS = 0.03
@@ -59,6 +62,8 @@ def timeline(record: Record) -> TimelineInfo | None:
 
 
 def _phase_order(name: str) -> tuple[int, str]:
+    if name.startswith(GAP):
+        return (len(PHASES) + 1, name)
     return (PHASES.index(name) if name in PHASES else len(PHASES), name)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from netdyno import plugins
 from netdyno.records.diagnosis import Finding, Outcome
 from netdyno.records.environment import Ceilings, Environment
-from netdyno.records.evidence import AnyEvidence, ThreadUse
+from netdyno.records.evidence import AnyEvidence, ScriptTrace, ThreadUse
 from netdyno.records.record import Baseline
 
 # A finding this sure is called found; below it, it is a suspicion that an experiment has to settle.
@@ -19,6 +19,9 @@ SURE = 0.7
 
 # A fifth of the time without a core is more than the housekeeping of any quiet machine.
 SPINS = 0.20
+
+# Seconds of a whole script: reading about less takes longer than it would save.
+WORTH_S = 1.0
 
 Check = Callable[..., Finding | None]
 Facts = Mapping[type, Any]
@@ -123,8 +126,24 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
         return Outcome(rule=each.id, state="failed", reason=f"{type(error).__name__}: {error}")
     if finding is None:
         return Outcome(rule=each.id, state="clear")
+    little = too_little(finding, facts.get(ScriptTrace))
+    if little is not None:
+        return Outcome(rule=each.id, state="clear", reason=little)
     named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests)
     return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
+
+
+def too_little(finding: Finding, trace: ScriptTrace | None) -> str | None:
+    """Why a finding that costs time is not told: the script was watched to its own end, and all of it is next to nothing.
+
+    What is wrong costs no time (`saves.high` 0) and is told however short the script is.
+    """
+    if trace is None or trace.stopped != "ended" or not finding.saves.high:
+        return None
+    most_s = finding.saves.high * trace.span_s
+    if most_s >= WORTH_S:
+        return None
+    return f"it could save {most_s:.2g} s at most of the whole script"
 
 
 def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:

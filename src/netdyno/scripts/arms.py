@@ -60,6 +60,7 @@ class ScriptSession:
         self.script = script
         self.start = tuple(start)
         self.launches = 0
+        self.touched: set[str] = set()  # the user's own files that changed while it ran: there should be none
         self._seed = seed
         self._limit_s = limit_s
         self._start_s = start_s
@@ -122,6 +123,7 @@ class ScriptSession:
         running, self._running = self._running, None
         if running is not None:
             running.close()
+            self.touched.update(running.touched)
 
     def __enter__(self) -> "ScriptSession":
         return self
@@ -354,6 +356,7 @@ class _Running:
         self._groups: tuple[int, ...] = ()
         self._alive: int | None = None
         self._pending = b""
+        self.touched: tuple[str, ...] = ()
         self._undo = contextlib.ExitStack()
         try:
             self._place = self._undo.enter_context(scratch(script, in_place=in_place, online=online))
@@ -467,6 +470,8 @@ class _Running:
                 self._until_gone(FAREWELL_S)
             # A frozen process can be killed, but not asked: whoever is left is ended by `Launched`.
             self._signal(groups, signal.SIGCONT)
+            self._until_gone(FAREWELL_S)
+            self.touched = self._place.touched()
         self._undo.close()
 
     def _ended(self, told: Message, doing: str) -> Message:

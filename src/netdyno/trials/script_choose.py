@@ -30,9 +30,6 @@ from netdyno.trials.script_lab import SPAWNED, ScriptLab
 # One question may not eat a budget: half as much again as the walk grants a trial before it looks at the clock.
 MOST_OF_A_BUDGET = 0.4
 
-# What is tried on a script only when somebody asks for it by name: each changes the training itself, or may feed other data.
-ASKED_FOR = ("batch-size", "fp16-autocast", "sparse-embedding")
-
 # Most evidence of a declared workload comes from probes that take it apart, and a script is not taken apart. Where what
 # a prediction needs is missing, a change can save at most the phases it reaches.
 REACH: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -52,12 +49,16 @@ REACH: dict[str, tuple[type, tuple[str, ...]]] = {
 def proposals(
     lab: ScriptLab, facts: Facts, *, recipe: tuple[Change, ...], trust: Mapping[str, float]
 ) -> tuple[Proposal, ...]:
-    """Every intervention: what it should save in this script here and now, or why it is not proposed."""
+    """What each change that can be made from outside should save in this script here and now, or why it is not proposed.
+
+    The others are left out, but where `--only` names them: what changes the training itself, or the model, is not for a
+    script that nobody has read.
+    """
     taken = {change.id for change in recipe}
+    asked = {*from_outside(), *lab.plan.only} & set(catalogue())
     return tuple(
         found if found.refused else _priced(lab, found, recipe)
-        for name in sorted(catalogue())
-        if name not in taken
+        for name in sorted(asked - taken)
         for found in _of_kind(lab, name, facts, recipe, trust.get(name, 1.0))
     )
 
@@ -159,8 +160,6 @@ def _of_kind(lab: ScriptLab, name: str, facts: Facts, recipe: tuple[Change, ...]
 def _refused(lab: ScriptLab, name: str) -> str | None:
     if name not in from_outside():
         return "it cannot be made to a script from outside: declare a workload to have it tried"
-    if name in ASKED_FOR and name not in lab.plan.only:
-        return f"it changes the training of a script, so it is tried only when asked for (`--only {name}`)"
     return unwanted(lab.plan, name, allowed=lab.allowed.numerics)
 
 

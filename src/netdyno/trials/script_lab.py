@@ -30,6 +30,8 @@ TRIAL_S: dict[Form, float] = {"in-process": 5.0, "processes": 12.0}
 SPAWNED = 6  # a trial between processes starts both sides three times
 # Fewer updates than this say nothing about a trajectory; more than this many cost more than a trial.
 FEWEST_UPDATES, MOST_UPDATES = 20, 200
+# Compiling takes 11 to 30 s of computing on a quiet machine.
+LEAST_LIMIT_S = 120.0
 ROUNDING_CONTROLS = (1, 2)
 WINDOWS = 5
 
@@ -50,6 +52,7 @@ class ScriptLab:
     listener: Listener = silent
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     in_place: bool = False
+    online: bool = False
     allowed: Tolerance = field(default_factory=Tolerance)
     noise: dict[Form, float] = field(default_factory=dict)
     sessions: dict[Key, ScriptSession] = field(default_factory=dict)
@@ -75,8 +78,8 @@ class ScriptLab:
 
     @property
     def limit_s(self) -> float:
-        """Seconds after which a side that does not answer is taken to hang."""
-        return max(60.0, self.plan.trial_s)
+        """Seconds after which a side that does not answer is taken to hang; its first turn may compile."""
+        return max(LEAST_LIMIT_S, 2 * self.plan.trial_s)
 
     def form(self, *recipes: tuple[Change, ...]) -> Form:
         """In one process when all recipes need the same start; else between processes."""
@@ -97,6 +100,7 @@ class ScriptLab:
             seed=self.plan.seed,
             limit_s=limit_s or self.limit_s,
             in_place=self.in_place,
+            online=self.online,
             sources=self.edited.get(key_of(recipe)),
         )
 
@@ -106,7 +110,12 @@ class ScriptLab:
         if key not in self.sessions:
             self.listener(Event("starting the script", 0, 1))
             self.sessions[key] = ScriptSession(
-                self.script, start, seed=self.plan.seed, limit_s=self.limit_s, in_place=self.in_place
+                self.script,
+                start,
+                seed=self.plan.seed,
+                limit_s=self.limit_s,
+                in_place=self.in_place,
+                online=self.online,
             )
         return self.sessions[key]
 
@@ -247,6 +256,7 @@ class ScriptLab:
             hz=hz,
             losses=losses,
             in_place=self.in_place,
+            online=self.online,
             sources=sources,
             listener=self.listener,
         )

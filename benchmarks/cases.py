@@ -1,0 +1,120 @@
+"""The doctor on small real-life faults, each a script with a truth file beside it: what it says first, and of the repaired one.
+
+    python benchmarks/cases.py ../shared/cases [--only 016] [--jobs 2] [--out FOLDER]
+
+A case is a folder with `train.py`, `fixed.py` and `truth.yaml` (kind, layer). Resumable: one JSON per script in the out folder.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+LIMIT_S = 600  # of one script on a busy machine: past it the doctor has failed
+
+
+class Answer(NamedTuple):
+    """What the doctor said of one script."""
+
+    case: str
+    script: str
+    seconds: float
+    status: int
+    found: list[dict]
+    says: str
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path(".netdyno/cases"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    scripts = [
+        folder / name
+        for folder in sorted(given.cases.iterdir())
+        if (folder / "truth.yaml").is_file() and given.only in folder.name
+        for name in ("train.py", "fixed.py")
+        if (folder / name).is_file()
+    ]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        answers = list(pool.map(lambda script: answered(script, given.out), scripts))
+    print("\n".join(table(answers, given.cases)))
+
+
+def answered(script: Path, out: Path) -> Answer:
+    """What the doctor says, from the out folder when it was asked before."""
+    kept = out / f"{script.parent.name}-{script.stem}.json"
+    if kept.is_file():
+        return Answer(**json.loads(kept.read_text()))
+    began = time.monotonic()
+    command = [sys.executable, "-m", "netdyno", "doctor", script.name, "--json", "--progress", "none"]
+    try:
+        done = subprocess.run(
+            [*command, "--store", str(out.resolve() / "store")], cwd=script.parent, capture_output=True, text=True,
+            timeout=LIMIT_S, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False,
+        )  # fmt: skip
+        outcomes = json.loads(done.stdout) if done.stdout.strip() else []
+        status, says = done.returncode, done.stderr.strip()[-600:]
+    except subprocess.TimeoutExpired:
+        outcomes, status, says = [], -1, f"no answer within {LIMIT_S} s"
+    found = [
+        {"rule": one["rule"], "state": one["state"], **{key: one["finding"][key] for key in ("layer", "says", "where")}}
+        for one in outcomes
+        if one.get("finding")
+    ]
+    answer = Answer(script.parent.name, script.name, time.monotonic() - began, status, found, says)
+    kept.write_text(json.dumps(answer._asdict(), indent=1))
+    print(
+        f"{answer.case} {answer.script}: {[one['rule'] for one in found]} ({answer.seconds:.0f} s)",
+        file=sys.stderr,
+        flush=True,
+    )
+    return answer
+
+
+def table(answers: list[Answer], cases: Path) -> Iterator[str]:
+    """A row for each case: the truth, what was said of the sick script, and of the repaired one."""
+    by_case: dict[str, dict[str, Answer]] = {}
+    for answer in answers:
+        by_case.setdefault(answer.case, {})[answer.script] = answer
+    yield "| case | kind | layer | said first of the fault | said first of the repaired one | seconds |"
+    yield "| --- | --- | --- | --- | --- | ---: |"
+    for case, pair in by_case.items():
+        truth = truth_of(cases / case / "truth.yaml")
+        sick, well = pair.get("train.py"), pair.get("fixed.py")
+        seconds = f"{sick.seconds:.0f}" if sick else ""
+        yield f"| {case} | {truth.get('kind', '')} | {truth.get('layer', '')} | {first(sick)} | {first(well)} | {seconds} |"
+
+
+def first(answer: Answer | None) -> str:
+    if answer is None:
+        return ""
+    sure = [one for one in answer.found if one["state"] == "found"]
+    if not sure:
+        return (
+            "nothing"
+            if answer.status in (0, 1)
+            else f"no answer: {answer.says.splitlines()[0] if answer.says else answer.status}"
+        )
+    where = sure[0]["where"] or {}
+    line = f" at line {where['line']}" if where.get("line") else ""
+    return f"{sure[0]['rule']} ({sure[0]['layer']}){line}"
+
+
+def truth_of(path: Path) -> dict[str, str]:
+    """The one-line fields of a truth file."""
+    return dict(re.findall(r"^(\w+):\s*(.*)$", path.read_text(), re.MULTILINE))
+
+
+if __name__ == "__main__":
+    main()
