@@ -40,6 +40,8 @@ WATCH_S, WATCH_SHARE = 30.0, 0.15
 # A folder may hold a whole environment: these are not the script's own, and beyond so many files nobody looks.
 NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", ".netdyno"}
 MOST_FILES = 400
+# What half of all scripts are called: the folder tells them apart.
+NOBODY = {"main", "train", "run", "__main__"}
 OWN_FILE = "{} (your own file, which changed meanwhile)"
 
 
@@ -122,8 +124,9 @@ def _run(
 
 def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dict[str, str]) -> Record:
     text = script.file.read_bytes() if script.file is not None and script.file.is_file() else b""
+    name = f"{script.cwd.name}/{script.name}" if script.name in NOBODY else script.name
     target = Target(
-        name=script.name,
+        name=name,
         source=shlex.join(script.argv),
         item="update",
         items_per_step=1,
@@ -134,7 +137,7 @@ def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dic
         folder=str(script.cwd),
     )
     return Record(
-        id=store.new_id(script.name),
+        id=store.new_id(name),
         made_by=f"netdyno {__version__}",
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command or shlex.join(sys.argv),

@@ -87,7 +87,7 @@ def _counted(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
 
 
 def _optimizer(used: OptimizerUse) -> str:
-    inside = ", ".join(f"{key}={value}" for key, value in used.settings.items() if value not in ("", "None"))
+    inside = ", ".join(f"{key}={value}" for key, value in used.settings.items() if value not in ("", "None", "False"))
     return f"{used.optimizer}({inside})" if inside else used.optimizer
 
 

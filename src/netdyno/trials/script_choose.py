@@ -25,7 +25,7 @@ from netdyno.records.measured import Split
 from netdyno.records.record import Proposal
 from netdyno.records.trial import Change, Prediction
 from netdyno.trials.choose import MOST_SETTINGS, NO_SETTING, example_of, proposal, unwanted, weighed
-from netdyno.trials.script_lab import SPAWNED, ScriptLab
+from netdyno.trials.script_lab import ScriptLab
 
 # One question may not eat a budget: half as much again as the walk grants a trial before it looks at the clock.
 MOST_OF_A_BUDGET = 0.4
@@ -69,7 +69,7 @@ def _priced(lab: ScriptLab, found: Proposal, recipe: tuple[Change, ...]) -> Prop
     most = MOST_OF_A_BUDGET * lab.plan.budget_s
     if seconds <= most or found.change.id in lab.plan.only:
         return replace(found, seconds=seconds)
-    why = f"a trial of it takes about {seconds:.0f} s, with the script started {SPAWNED} times; `--budget` leaves {most:.0f} s for one"
+    why = f"a trial of it takes about {seconds:.0f} s, and the budget leaves {most:.0f} s for one (`--budget`)"
     return replace(found, seconds=seconds, refused=why)
 
 

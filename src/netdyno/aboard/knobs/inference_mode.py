@@ -13,7 +13,7 @@ EXAMPLES: tuple[dict[str, Any], ...] = ({},)
 def refuses(view: Any, settings: Settings) -> str | None:
     seen = watch(view)
     if not seen.evaluated:
-        return "no evaluation was seen: no forward without gradients"
+        return "no evaluation was seen so far: no forward without gradients"
     if seen.inference:
         return "the script already evaluates in inference mode"
     return None
