@@ -27,7 +27,7 @@ from netdyno.interventions._base import Facts
 from netdyno.progress import Listener, silent
 from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import AnyEvidence, LoaderUse, Place, ScriptTrace
-from netdyno.records.record import Patch, Plan, Proposal, Record, Target, Unpatched
+from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Target, Unpatched
 from netdyno.scripts.evidence import evidence as evidence_of
 from netdyno.store import Store
 from netdyno.targets.script import Script
@@ -188,6 +188,11 @@ def watch(updates: int | None) -> bench.Step:
         if seen.stream.losses:
             lab.learn((), tuple(seen.stream.losses))
         campaign.facts = _facts(found, record.ceilings)
+        if seen.reason == "failed":
+            training = seen.stream.training
+            why = training.stopped.says if training is not None and training.stopped is not None else "an error"
+            says = f"the script failed by itself after {seen.stream.updates} updates: {why}"
+            record = replace(record, failures=(*record.failures, Failure(step="watch", says=says)))
         changed = map(OWN_FILE.format, seen.touched)
         return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
 

@@ -100,10 +100,11 @@ def parser_of(name: str, command: Command) -> argparse.ArgumentParser:
     for parameter in inspect.signature(command).parameters.values():
         kind, told = typing.get_args(hints[parameter.name])
         if isinstance(told, Rest):
-            parser.usage = f"{parser.format_usage().removeprefix('usage: ').strip()} [-- ...]"
             parser.epilog = f"after `--`: {told.help}"
             continue
         _add(parser, parameter, _bare(kind), told)
+    if parser.epilog:
+        parser.usage = f"{parser.format_usage().removeprefix('usage: ').strip()} [-- ...]"
     return parser
 
 

@@ -1,5 +1,6 @@
 """How a command line names an unmodified script: `train.py -- --epochs 3`, `--module pkg`, or a whole command after `--`."""
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 from netdyno.cli._declare import Argument, Option, Rest
@@ -43,7 +44,8 @@ def script_named(reference: str | None, words: tuple[str, ...], module: str | No
         return parse(None, words if reference is None else (reference, *words), module=module)
     if reference is None:
         return parse(None, words) if words else None
-    if names_script(reference):
+    missing = reference.endswith(".py") and ":" not in reference and not os.path.exists(reference)
+    if names_script(reference) or missing:
         return parse(reference, words)
     if words:
         raise NetdynoError(

@@ -132,6 +132,8 @@ def _watched(
             updates=updates,
             command=options.command_line(),
         )
+    for failure in record.failures:
+        tell(failure.says)
     tell(f"record:  {shelf.path(record.id)}")
     return record
 
