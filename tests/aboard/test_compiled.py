@@ -7,8 +7,6 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 # In processes of their own, because the compiler remembers what it found when it was imported: our patches are there
 # before it in any script.
 SCRIPT = """
@@ -71,11 +69,19 @@ def graphs(way, watched):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize("way", ["module", "module with its loss", "in place", "function"])
+# One way stands for all in every run: a compiler takes long to start, and it starts twice for each.
+@pytest.mark.parametrize(
+    "way",
+    [
+        "module",
+        *(pytest.param(way, marks=pytest.mark.slow) for way in ("module with its loss", "in place", "function")),
+    ],
+)
 def test_graphs_are_the_same_with_and_without(way):
     assert graphs(way, "watched") == graphs(way, "alone")
 
 
+@pytest.mark.slow
 def test_a_function_that_reads_a_value_has_the_same_graphs_and_breaks():
     watched, alone = graphs("function that reads", "watched"), graphs("function that reads", "alone")
     # At the break the compiler also looks at a few frames of ours, and finds nothing in them to compile.

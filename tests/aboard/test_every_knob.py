@@ -31,6 +31,14 @@ def fitting():
 
 FITTING = list(fitting())
 every_fit = pytest.mark.parametrize(("change", "specimen"), FITTING)
+# A compiled step takes long: it has a test of its own.
+every_quick_fit = pytest.mark.parametrize(
+    ("change", "specimen"), [each for each in FITTING if each.values[0]["id"] != "compile-model"]
+)
+every_faithful_fit = pytest.mark.parametrize(
+    ("change", "specimen"),
+    [each for each in FITTING if catalogue()[each.values[0]["id"]].numerics == "same-bits"],
+)
 every_name = pytest.mark.parametrize("name", names())
 
 
@@ -93,10 +101,8 @@ def test_on_changes_something(change, specimen):
     recipe.clear()
 
 
-@every_fit
+@every_quick_fit
 def test_off_restores_places_and_switches_also_when_a_step_raised(change, specimen):
-    if change["id"] == "compile-model":
-        pytest.skip("a step compiles, which takes long; it is stepped in a test of its own")
     one = begun(specimen)
     before = look(one.view)
     recipe = Recipe(one.view)
@@ -114,10 +120,8 @@ def test_off_restores_places_and_switches_also_when_a_step_raised(change, specim
         assert (seen[:-1] if learned else seen) == (after[name][:-1] if learned else after[name]), name
 
 
-@every_fit
+@every_quick_fit
 def test_the_script_trains_under_it_and_after_it(change, specimen):
-    if change["id"] == "compile-model":
-        pytest.skip("a step compiles, which takes long; it is stepped in a test of its own")
     one = begun(specimen)
     recipe = Recipe(one.view)
     for _ in range(2):
@@ -127,10 +131,8 @@ def test_the_script_trains_under_it_and_after_it(change, specimen):
         one.update(2)
 
 
-@every_fit
+@every_faithful_fit
 def test_what_promises_the_same_bits_gives_the_same_losses(change, specimen):
-    if catalogue()[change["id"]].numerics != "same-bits":
-        pytest.skip("it promises other bits")
     without, under = begun(specimen, 0), begun(specimen, 0)
     # Both begin with the same random numbers, which their shuffling and dropout draw.
     torch.manual_seed(3)

@@ -179,14 +179,19 @@ class Stopped(SystemExit):
 @pytest.fixture
 def driven(tmp_path, monkeypatch):
     """An observer with a session whose lab gives orders; the lab hangs up after the last."""
-    labs = []
+    labs, lines = [], []
 
     def stop():
         raise Stopped
 
+    def line(path):
+        lines.append(Line(path))
+        return lines[-1]
+
     monkeypatch.setattr(room, "_stop", stop)
     monkeypatch.setattr(room.atexit, "register", lambda *_: None)
     monkeypatch.setattr(room, "_tie_children", lambda: None)
+    monkeypatch.setattr(room, "Line", line)
 
     def drive(*orders, cycle=1, warmup=2, recipe=()):
         line = tmp_path / f"line{len(labs)}"
@@ -198,8 +203,11 @@ def driven(tmp_path, monkeypatch):
     yield drive
     for lab in labs:
         with contextlib.suppress(OSError):
-            Line(lab.socket.getsockname()) if lab.thread.is_alive() and not lab.told else None
+            if lab.thread.is_alive() and not lab.told:
+                line(lab.socket.getsockname())._socket.close()  # nobody else will call, and it waits
         lab.close()
+    for each in lines:
+        each._socket.close()
 
 
 def test_the_script_waits_for_orders_after_its_warm_up_and_stops_when_the_lab_hangs_up(driven):
