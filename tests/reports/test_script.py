@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from netdyno.records.evidence import LineCost, LineCosts, OptimizerUse, Place, ScriptTrace, StepTimeline
+from netdyno.records.evidence import LineCost, LineCosts, OptimizerUse, Place, ScriptTrace, StepTimeline, Stretch
 from netdyno.records.measured import Split
 from netdyno.records.record import Patch, Plan, Record, Target, Unpatched
 from netdyno.records.trial import Change
@@ -75,3 +75,10 @@ def test_time_in_no_call_comes_last_in_the_timeline():
     timeline = StepTimeline(steps=1, step=Split(running=0.4), phases=phases)
     told = pictures.timeline(replace(record, evidence=(TRACE, timeline)))
     assert [row.name for row in told.rows] == ["data", "backward", "recompute", "after data"]
+
+
+def test_time_between_calls_is_told_with_its_lines():
+    trace = replace(TRACE, gaps={"after loss": (Stretch(file="train.py", first=97, last=100, share=1.0),)})
+    timeline = StepTimeline(steps=1, step=Split(running=1.0), phases={"after loss": Split(running=0.1)})
+    says = {fact.name: fact.says for fact in scripts.script(replace(watched(), evidence=(trace, timeline))).counted}
+    assert says["between calls"] == "after loss 10 %: train.py:97–100"

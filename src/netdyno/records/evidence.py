@@ -221,6 +221,19 @@ class OptimizerUse(Noun, frozen=True, kw_only=True):
     settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class Stretch(Noun, frozen=True, kw_only=True):
+    """Lines of a script that time in no watched call lies between; `share` of the times that it was looked at.
+
+    Where a framework drives the script, `framework` is the function of it that made the next call.
+    """
+
+    file: str
+    first: int
+    last: int
+    share: float
+    framework: str = ""
+
+
 class ScriptTrace(Evidence, frozen=True, kw_only=True):
     """How an unmodified script was watched, and what an update is in it.
 
@@ -229,7 +242,7 @@ class ScriptTrace(Evidence, frozen=True, kw_only=True):
     that were watched, `own_s` those of them that the watching took, `unattributed` the share that neither a watched call
     nor a line accounts for. `unfired` are patch points that the start-up test found dead. `stopped` says what ended it.
     `burst` says that only some updates were watched closely, since updates are so short that the watch would weigh on them.
-    `threads` are PyTorch's own. `places` are lines of the user's files by what was seen there: loaders, optimizers and models constructed; forwards,
+    `threads` are PyTorch's own. `gaps` has the lines between which each gap was seen to last. `places` are lines of the user's files by what was seen there: loaders, optimizers and models constructed; forwards,
     losses, backwards and evaluations called.
     """
 
@@ -250,6 +263,7 @@ class ScriptTrace(Evidence, frozen=True, kw_only=True):
     stopped: str = ""
     checksum: str | None = None
     threads: int | None = None
+    gaps: dict[str, tuple[Stretch, ...]] = msgspec.field(default_factory=dict)
     places: dict[str, tuple[Place, ...]] = msgspec.field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from netdyno.records.evidence import LineCosts, OptimizerUse, ScriptTrace
+from netdyno.records.evidence import LineCosts, OptimizerUse, ScriptTrace, StepTimeline, Stretch
 from netdyno.records.record import Patch, Record
 from netdyno.reports._info import Fact, place
 from netdyno.reports._units import duration, fixed, number, one_line, share
@@ -70,6 +70,7 @@ def _counted(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
         often = sorted(trace.events, key=lambda event: -event[1])[:MOST_EVENTS]
         yield Fact("an update is", "; ".join(f"{one_line(text)} ({number(times)}×)" for text, times in often))
     yield Fact("not accounted for", f"{fixed(100 * trace.unattributed, 1)} % of the time watched")
+    yield from _gaps(record, trace)
     watched = (
         f", {number(trace.burst[0])} of every {number(trace.burst[1])} updates: they are short" if trace.burst else ""
     )
@@ -84,6 +85,24 @@ def _counted(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
         more = len(record.wrote) - MOST_FILES
         shown = ", ".join(map(one_line, record.wrote[:MOST_FILES]))
         yield Fact("it wrote", f"{shown}{f' and {more} more' if more > 0 else ''}")
+
+
+def _gaps(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
+    """The lines of the gaps that take a fiftieth of a step or more."""
+    timeline = next((item for item in record.evidence if isinstance(item, StepTimeline)), None)
+    shares = {gap: timeline.share(gap) for gap in trace.gaps} if timeline is not None else {}
+    told = [
+        f"{gap} {share(shares[gap])}: {', '.join(map(_stretch, trace.gaps[gap]))}"
+        for gap in sorted(shares, key=lambda gap: -shares[gap])
+        if shares[gap] >= WORTH_A_LINE
+    ]
+    if told:
+        yield Fact("between calls", "; ".join(told))
+
+
+def _stretch(lines: Stretch) -> str:
+    where = f"{lines.file}:{lines.first}" + (f"–{lines.last}" if lines.last != lines.first else "")
+    return one_line(f"{where} ({lines.framework})" if lines.framework else where)
 
 
 def _optimizer(used: OptimizerUse) -> str:

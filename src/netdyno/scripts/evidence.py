@@ -22,6 +22,7 @@ from netdyno.records.evidence import (
     Place,
     ScriptTrace,
     StepTimeline,
+    Stretch,
     SyncSite,
     SyncSites,
     UpdateOrder,
@@ -135,6 +136,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     saves: tuple[ChoreTold, ...] = ()
     logs: tuple[ChoreTold, ...] = ()
     places: dict[str, tuple[tuple[str, int], ...]] = {}
+    gaps: dict[str, tuple[tuple[str, int, int, float, str], ...]] = {}
     scaler: bool = False
     direct_forward_calls: bool = False
 
@@ -146,7 +148,7 @@ def evidence(stream: Stream) -> tuple[AnyEvidence, ...]:
         return ()
     tick = process.tick
     told, trouble = facts_of(tick)
-    timeline = timeline_of(tick)
+    timeline = timeline_of(tick, told)
     found: list[AnyEvidence] = [] if timeline is None else [timeline]
     found.append(trace_of(stream, process, timeline, told, trouble))
     if tick.samples:
@@ -183,7 +185,7 @@ def phases_of(tick: Tick) -> dict[str, Split]:
     }
 
 
-def timeline_of(tick: Tick) -> StepTimeline | None:
+def timeline_of(tick: Tick, told: Told | None = None) -> StepTimeline | None:
     """Where the time of an update goes; None when no update was timed."""
     updates, phases = watched(tick), phases_of(tick)
     if not updates or not phases:
@@ -193,7 +195,7 @@ def timeline_of(tick: Tick) -> StepTimeline | None:
         step=sum(phases.values(), Split()).per(updates),
         phases={name: split.per(updates) for name, split in phases.items()},
         own_overhead_s=tick.own_s / updates,
-        named_gaps=named_gaps(tick),
+        named_gaps=tuple(sorted({*named_gaps(tick), *stretched_gaps(told)})),
     )
 
 
@@ -204,6 +206,12 @@ def named_gaps(tick: Tick) -> tuple[str, ...]:
         if line.phase.startswith(GAP):
             by_gap[line.phase][line.file, line.line] += line.samples
     return tuple(sorted(gap for gap, lines in by_gap.items() if _is_named(lines, _looks(tick, gap))))
+
+
+def stretched_gaps(told: Told | None) -> Iterable[str]:
+    """The gaps that were seen to lie between few lines of the user's, four fifths of the times they were looked at."""
+    gaps = told.gaps.items() if told is not None else ()
+    return (gap for gap, lines in gaps if sum(share for _, _, _, share, _ in lines) >= NAMED_SHARE)
 
 
 def _looks(tick: Tick, gap: str) -> float:
@@ -275,9 +283,21 @@ def trace_of(
         stopped=process.stopped.reason if process.stopped is not None else "",
         checksum=tick.checksum,
         threads=tick.threads,
+        gaps=_stretches(told) if told is not None else {},
         places=_places(told) if told is not None else {},
         cost_s=tick.own_s,
     )
+
+
+def _stretches(told: Told) -> dict[str, tuple[Stretch, ...]]:
+    return {
+        gap: tuple(
+            Stretch(file=file, first=first, last=last, share=share, framework=framework)
+            for file, first, last, share, framework in lines
+        )
+        for gap, lines in told.gaps.items()
+        if lines
+    }
 
 
 def _places(told: Told) -> dict[str, tuple[Place, ...]]:
