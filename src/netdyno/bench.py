@@ -42,7 +42,7 @@ from netdyno.targets import workload as workloads
 from netdyno.targets.place import place_of
 from netdyno.trials.again import Again, second_chance
 from netdyno.trials.attempt import noise_of, try_change, undone
-from netdyno.trials.choose import Choice, best_setting, next_choice, proposals, remembered_as
+from netdyno.trials.choose import Choice, best_setting, due, next_choice, proposals, remembered_as
 from netdyno.trials.lab import TRIAL_S, AnyLab, Lab, wall_of
 from netdyno.trials.ladder import climb
 from netdyno.verdicts import attribute as attribution
@@ -350,7 +350,9 @@ def walk(campaign: Campaign, record: Record) -> Record:
             continue
         campaign.says(f"trying {choice.id}")
         proposal = best_setting(campaign.lab, choice, against=record.recipe)
-        record = _tried(campaign, record, proposal)
+        # Who comes last need leave nothing to others.
+        last = not due(record.proposals, tried) - {choice.id}
+        record = _tried(campaign, record, proposal, most_s=campaign.left(WALK) if last else 0.0)
         campaign.store.save(record)
     return record
 
@@ -451,7 +453,9 @@ def _propose(campaign: Campaign, record: Record, trust: dict[str, float]) -> tup
         return proposals(lab, subject, campaign.facts, recipe=record.recipe, trust=trust)
 
 
-def _tried(campaign: Campaign, record: Record, proposal: Proposal, *, pairs: int | None = None) -> Record:
+def _tried(
+    campaign: Campaign, record: Record, proposal: Proposal, *, pairs: int | None = None, most_s: float = 0.0
+) -> Record:
     plan = record.plan
     error = _error(plan)
     trial = try_change(
@@ -460,7 +464,10 @@ def _tried(campaign: Campaign, record: Record, proposal: Proposal, *, pairs: int
         against=record.recipe,
         error=error,
         prediction=Prediction(low=proposal.predicted_low, high=proposal.predicted_high, why=proposal.why),
-        budget_s=min(_trial_s(plan), max(campaign.left(WALK), _trial_s(plan) / 3)),
+        budget_s=max(
+            min(_trial_s(plan), max(campaign.left(WALK), _trial_s(plan) / 3)),
+            min(plan.trial_s, most_s),
+        ),
         pairs=pairs,
     )
     verdict = judge(

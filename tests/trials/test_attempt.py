@@ -176,3 +176,25 @@ def test_one_bit_that_differs_is_told_before_twenty_updates_were_compared():
     differs, alike = (tried(control=0.1, treatment=0.05, noise=0.01, losses=(loss,)) for loss in (0.6, 0.5))
     assert [(parity.measure, parity.holds) for parity in differs.parity] == [("bits", False)]
     assert alike.parity == ()
+
+
+class Apart(Wish):
+    """The same change, of the kind that needs a process of its own."""
+
+    form: ClassVar = "processes"
+
+
+def spawned(monkeypatch, *, noise, plan):
+    monkeypatch.setitem(_base.catalogue(), "wish", Apart)
+    return tried(control=0.010, treatment=0.0094, noise=noise, plan=plan)
+
+
+def test_quick_spawns_are_taken_more_often_when_an_answer_needs_them(monkeypatch):
+    trial = spawned(monkeypatch, noise=0.1, plan=Plan(trial_s=1000.0))
+    assert 5 < len(set(trial.spawns)) <= 12
+    assert trial.planned_pairs == 12 * 5
+
+
+def test_dear_spawns_are_taken_as_often_as_the_plan_says(monkeypatch):
+    trial = spawned(monkeypatch, noise=0.1, plan=Plan(trial_s=10.0))
+    assert len(set(trial.spawns)) <= 5

@@ -5,7 +5,7 @@ from netdyno.records.measured import Split
 from netdyno.records.record import Plan, Proposal
 from netdyno.records.trial import Change
 from netdyno.targets.workload import load
-from netdyno.trials.choose import best_setting, next_choice, proposals, remembered_as
+from netdyno.trials.choose import best_setting, due, next_choice, proposals, remembered_as
 from netdyno.trials.lab import Lab
 
 
@@ -112,3 +112,12 @@ def test_what_was_too_dear_whole_is_tried_in_part_and_then_no_more():
 def test_memory_is_not_bought_while_the_goal_is_time():
     _, proposed = deep_proposals()
     assert all("--goal memory" in each.refused for each in proposed)
+
+
+def test_who_still_waits_is_known():
+    waiting = (
+        proposal("threads", "compute", high=0.1),
+        proposal("pin-memory", "memory", high=0.2),
+        proposal("prefetch-factor", "data", high=0.3, refused="no workers"),
+    )
+    assert due(waiting, {"threads": 0.1}) == {"pin-memory"}

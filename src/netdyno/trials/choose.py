@@ -141,6 +141,11 @@ def next_choice(
     return Choice(best, tuple(kinds[best]))
 
 
+def due(proposed: Iterable[Proposal], tried: Mapping[str, float]) -> set[str]:
+    """The interventions that still wait for a trial."""
+    return {each.change.id for each in proposed if each.refused is None and _due(each, tried)}
+
+
 def _due(proposal: Proposal, tried: Mapping[str, float]) -> bool:
     before = tried.get(remembered_as(proposal.change))
     return before is None or (before >= 0 and _prospect(proposal) > 1.5 * before)
