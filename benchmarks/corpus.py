@@ -23,7 +23,9 @@ from typing import Any
 
 from corpus_list import PROGRAMS, PUBLIC, QUIET, Public
 from netdyno.errors import NetdynoError
+from netdyno.records.evidence import ScriptTrace, StepTimeline
 from netdyno.records.record import Record
+from netdyno.scripts.evidence import evidence
 from netdyno.scripts.launch import Ride, ride
 from netdyno.scripts.stream import Tick
 from netdyno.store import Store
@@ -98,8 +100,24 @@ def split(public: Public, seen: Ride) -> Seen:
         "wrote": len(seen.wrote),
         "touched": list(seen.touched),
         "tick": None if tick is None else told(tick),
+        **unnamed(seen),
         "words": None if seen.complete else (seen.words or "")[-LAST_WORDS:],
     }
+
+
+def unnamed(seen: Ride) -> Seen:
+    """The share of the time that neither a watched call nor a line accounts for, and the lines of the largest gap."""
+    found = evidence(seen.stream)
+    trace = next((item for item in found if isinstance(item, ScriptTrace)), None)
+    timeline = next((item for item in found if isinstance(item, StepTimeline)), None)
+    if trace is None or timeline is None:
+        return {"unattributed": None, "stretch": None}
+    gaps = sorted((name for name in timeline.phases if name.startswith(GAP)), key=timeline.share)
+    lines = trace.gaps.get(gaps[-1], ()) if gaps else ()
+    stretch = ", ".join(
+        f"{Path(one.file).name}:{one.first}–{one.last}{f' ({one.framework})' if one.framework else ''}" for one in lines
+    )
+    return {"unattributed": trace.unattributed, "stretch": stretch or None}
 
 
 def told(tick: Tick) -> Seen:
@@ -177,6 +195,7 @@ def gains(record: Record) -> Seen:
     speedup = record.attribution.speedup
     return {
         "recipe": [change.id for change in record.recipe],
+        "numerics": sorted({trial.numerics for trial in record.trials if trial.change in record.recipe}),
         "tried": len(record.trials),
         "speedup": [speedup.middle, speedup.low, speedup.high],
         "patch": None if record.patch is None else record.patch.verified,
@@ -262,35 +281,41 @@ stand in `benchmarks/corpus_list.py`. A gap is time inside no call that is watch
 line of the script that most samples fell on. Where a row says *failed* the script's own words, or ours, follow.
 """
 ATTACH_HEAD = (
-    "| Script | Stopped | Counted by, cycle | Usual update | Gap | Largest gap, line | Own cost |\n"
-    + "| --- " * 7
+    "| Script | Stopped | Counted by, cycle | Usual update | Gap | Without a name | Largest gap, lines | Own cost |\n"
+    + "| --- " * 8
     + "|"
 )
 DOCTOR_HEAD = "| Script | Found | Known before | Known and found |\n" + "| --- " * 4 + "|"
-TUNE_HEAD = "| Script | Kept | Speed-up, 95 % | Trials | Patch verified |\n" + "| --- " * 5 + "|"
+TUNE_HEAD = "| Script | Kept | Numbers | Speed-up, 95 % | Trials | Patch verified |\n" + "| --- " * 6 + "|"
 
 
 def summary(done: list[tuple[Public, Seen]]) -> str:
     rides = [seen["attach"] for _, seen in done if "attach" in seen]
     split_up = [seen for seen in rides if seen.get("tick") and sum(seen["updates"])]
     exact = sum(seen["exact"] for seen in split_up)
+    named = [seen for seen in split_up if (seen.get("unattributed") or 0.0) <= 0.02]
     own_end = sum(seen["reason"] == "ended" and not seen["exact"] for seen in split_up)
     return (
         f"{len(rides)} scripts: {len(split_up)} attached and split, of which {exact} stopped at exactly the update that was "
-        f"asked for and {own_end} came to their own end before."
+        f"asked for and {own_end} came to their own end before. Of {len(named)} the time is known by call or line to within 2 %."
     )
 
 
 def attach_row(public: Public, seen: Seen) -> str:
     if "failed" in seen or not seen.get("tick"):
         why = (seen.get("failed") or seen.get("words") or seen.get("reason") or "").replace("\n", " ").replace("|", "¦")
-        return f"| {public.name} | failed: {why[:240]} {f'({public.note})' if public.note else ''} | | | | | |"
+        return f"| {public.name} | failed: {why[:240]} {f'({public.note})' if public.note else ''} | | | | | | |"
     tick = seen["tick"]
     at = "×".join(str(count) for count in seen["updates"]) or "0"
-    largest = f"{tick['largest_gap']}, {tick['line'] or 'no sample'}" if tick["largest_gap"] else "none"
+    largest = (
+        f"{tick['largest_gap']}, {seen.get('stretch') or tick['line'] or 'no sample'}"
+        if tick["largest_gap"]
+        else "none"
+    )
+    nameless = f"{seen['unattributed']:.1%}" if seen.get("unattributed") is not None else "–"
     return (
         f"| {public.name} | {seen['reason']} at {at} of {seen['asked']} | {tick['counted_by']}, {tick['cycle']} "
-        f"| `{tick['usual'][:90]}` ({tick['usual_share']:.0%}) | {tick['gap']:.0%} | {largest} | {tick['own']:.1%} |"
+        f"| `{tick['usual'][:90]}` ({tick['usual_share']:.0%}) | {tick['gap']:.0%} | {nameless} | {largest} | {tick['own']:.1%} |"
     )
 
 
@@ -309,11 +334,14 @@ def doctor_row(public: Public, seen: Seen) -> str:
 
 def tune_row(public: Public, seen: Seen) -> str:
     if "failed" in seen:
-        return f"| {public.name} | failed: {seen['failed'].splitlines()[0][:200]} | | | |"
+        return f"| {public.name} | failed: {seen['failed'].splitlines()[0][:200]} | | | | |"
     speedup = seen.get("speedup")
     won = f"×{speedup[0]:.2f} [{speedup[1]:.2f}, {speedup[2]:.2f}]" if speedup else "–"
     patch = {True: "yes", False: "no", None: "–"}[seen.get("patch")]
-    return f"| {public.name} | {', '.join(seen['recipe']) or 'nothing'} | {won} | {seen['tried']} | {patch} |"
+    numbers = ", ".join(seen.get("numerics", ())) or "–"
+    return (
+        f"| {public.name} | {', '.join(seen['recipe']) or 'nothing'} | {numbers} | {won} | {seen['tried']} | {patch} |"
+    )
 
 
 def main() -> None:

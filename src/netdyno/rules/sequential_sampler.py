@@ -36,7 +36,9 @@ def sequential_sampler(use: LoaderUse) -> Finding | None:
 def _in_order(loader: Loader) -> bool:
     if not loader.trains or loader.iterable or loader.own_order or loader.sequence:
         return False
-    return loader.ordered and (loader.batches_per_pass or 0) > 1
+    # Whoever takes only the first batch of each pass trains on that batch, and its order means nothing.
+    first_only = 0 < loader.batches <= loader.passes
+    return loader.ordered and (loader.batches_per_pass or 0) > 1 and not first_only
 
 
 def _labels(loader: Loader) -> str:
@@ -75,7 +77,7 @@ SICK = (
     (_use(_loader(labels_vary=True)),),
     (_use(_loader()),),
 )
-# Shuffled; a test loader beside it; a full batch; a stream; an author's own sampler; windows of a text.
+# Shuffled; a test loader beside it; a full batch; a stream; an author's own sampler; windows of a text; one batch for all updates.
 WELL = (
     (
         _use(
@@ -87,4 +89,5 @@ WELL = (
     (_use(_loader(iterable=True, batches_per_pass=None)),),
     (_use(_loader(own_order=True, sampler="BucketSampler")),),
     (_use(_loader(sequence=True)),),
+    (_use(_loader(labels_vary=True, batches=1, passes=1)),),
 )
