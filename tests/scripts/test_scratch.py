@@ -435,21 +435,23 @@ def test_what_a_killed_run_left_behind_is_swept_by_the_next_and_living_ones_stay
     code = f"""
 import sys, time
 from pathlib import Path
-from netdyno.scripts.scratch import scratch
+from netdyno.scripts.scratch import scratch, telling
 from netdyno.targets.script import parse
-with scratch(parse("train.py", cwd={str(project)!r}), base=Path({str(base)!r})):
+with scratch(parse("train.py", cwd={str(project)!r}), base=Path({str(base)!r})), telling("netdyno-ride-"):
     print("here", flush=True)
     time.sleep(60)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as killed:
+    environment = {**os.environ, "TMPDIR": str(base)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as killed:
         assert killed.stdout.readline() == "here\n"
-        (left,) = base.iterdir()
+        left = list(base.iterdir())
+        assert len(left) == 2
         with scratch(parse("train.py", cwd=project), base=base):
-            assert left.exists()
+            assert all(folder.exists() for folder in left)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
     with scratch(parse("train.py", cwd=project), base=base):
-        assert not left.exists()
+        assert not any(folder.exists() for folder in left)
 
 
 def test_no_room_for_a_copy_is_said_in_three_lines(project, tmp_path):

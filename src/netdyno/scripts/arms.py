@@ -4,14 +4,11 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from netdyno.aboard.knobs import _base as knobs
@@ -22,7 +19,7 @@ from netdyno.interventions._base import environment_of
 from netdyno.records.measured import Split, Turn
 from netdyno.records.trial import Change, Memory
 from netdyno.scripts.launch import Launched, launch, written_down
-from netdyno.scripts.scratch import Scratch, scratch
+from netdyno.scripts.scratch import Scratch, scratch, telling
 from netdyno.targets.script import Script
 
 LIMIT_S = 600.0  # a turn compiles in its first steps, which on a busy machine takes minutes
@@ -362,8 +359,7 @@ class _Running:
             self._place = self._undo.enter_context(scratch(script, in_place=in_place, online=online))
             _rewrite(self._place, sources)
             # A path of its own: that of a socket may have a hundred characters, and results lie deeper.
-            self._folder = Path(tempfile.mkdtemp(prefix="netdyno-line-"))
-            self._undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = self._undo.enter_context(telling("netdyno-line-"))
             self._launched, self._socket = self._joined(script, start, seed, start_s)
             self.ready = self._greeting(start_s)
             self._known()

@@ -18,7 +18,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ from netdyno.errors import TargetError
 from netdyno.interventions._base import environment_of
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.trial import Change
-from netdyno.scripts.scratch import Scratch, rewrite, scratch
+from netdyno.scripts.scratch import Scratch, rewrite, scratch, telling
 from netdyno.scripts.stream import Stream, read
 from netdyno.targets.script import Script
 
@@ -348,10 +347,10 @@ def ride(
     recipe = tuple(recipe)
     with (
         scratch(script, in_place=in_place, online=online) as place,
-        tempfile.TemporaryDirectory(prefix="netdyno-ride-") as folder,
+        telling("netdyno-ride-") as folder,
     ):
         rewrite(place, sources or {})
-        with launch(script, folder=Path(folder), scratch=place, recipe=recipe, clock=clock, **wishes) as launched:
+        with launch(script, folder=folder, scratch=place, recipe=recipe, clock=clock, **wishes) as launched:
             following = Following(launched, patience_s=patience_s, listener=listener, clock=clock, **wishes)
             following.to_the_end()
             launched.end()

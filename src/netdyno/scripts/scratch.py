@@ -24,6 +24,7 @@ from netdyno.errors import TargetError
 from netdyno.targets.script import Script
 
 PREFIX = "netdyno-scratch-"
+TELLING = ("netdyno-ride-", "netdyno-line-")  # folders for what is told
 LAYOUT = "layout.json"  # read by aboard/written.py
 OWNER = "owner"
 
@@ -173,7 +174,7 @@ def scratch(
         raise _no_room(root, error) from error
     try:
         try:
-            (folder / OWNER).write_text(f"{os.getpid()} {_born(os.getpid())}")
+            _own(folder)
             made = _laid_out(script, folder, in_place=in_place, environment=environment, online=online)
         except OSError as error:
             raise _no_room(root, error) from error
@@ -197,12 +198,28 @@ def rewrite(place: Scratch, sources: Mapping[str, str]) -> None:
             out.write(text)
 
 
+@contextmanager
+def telling(prefix: str) -> Iterator[Path]:
+    """A temporary folder for what a script tells, removed afterwards; if we are killed, the next launch removes it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        _own(folder)
+        yield folder
+    finally:
+        _remove(folder)
+
+
 def sweep(root: Path) -> None:
-    """Remove scratch folders that killed runs left behind; those whose owner lives stay."""
-    for folder in root.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_uid == os.getuid() and _abandoned(folder):
-                _remove(folder)
+    """Remove scratch folders, and those for what was told, that killed runs left; those whose owner lives stay."""
+    for prefix in (PREFIX, *TELLING):
+        for folder in root.glob(f"{prefix}*"):
+            with contextlib.suppress(OSError):
+                if folder.stat().st_uid == os.getuid() and _abandoned(folder):
+                    _remove(folder)
+
+
+def _own(folder: Path) -> None:
+    (folder / OWNER).write_text(f"{os.getpid()} {_born(os.getpid())}")
 
 
 def _abandoned(folder: Path) -> bool:
