@@ -445,3 +445,17 @@ def test_the_innermost_users_line_is_sampled_with_its_phase():
     found = observer.summary()["lines"]
     assert sum(line["samples"] for line in found) == observer.sampler.samples > 0
     assert found[0]["file"] == specimens.__file__
+
+
+def test_lines_are_sampled_only_where_something_trains():
+    started = []
+    observer = install(Config(folder="", hz=50))
+    observer.sampler._run = started.append
+    try:
+        observer.forked()  # a worker of a loader, say
+        specimens.model()(torch.ones(2, 8))
+        assert not started and observer.sampler._over is None
+        specimens.plain()
+        assert observer.sampler._over is not None
+    finally:
+        observer.close()

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PHASES = (
     "data",
@@ -48,8 +48,9 @@ ASIDES = frozenset((LOSS, SYNC, SAVE, LOG, SCHEDULER, RECOMPUTE))
 # between, and its clocks belong to different moments: read again. Thrice, because bad luck may repeat.
 TORN_NS = 200_000
 TRIES = 3
-# Off a core for less than this since the kernel's file was last read: reading it again would cost more than it tells.
-UNSEEN_NS = 10_000
+# Off a core for less than this since the kernel's file was last read: reading it again, which takes up to 15 µs with
+# cold caches, would cost more than it tells. What a neighbour takes is more, and what is not seen now is seen later.
+UNSEEN_NS = 50_000
 # Whoever is put aside is so for longer than this. What is shorter was running, and if a part of it was not, the next
 # longer phase makes up for it: half of all boundaries are spared a system call, which costs more than all else there.
 SHORT_NS = 20_000
@@ -114,7 +115,9 @@ class Account:
     ([2, 0, 0], [0, 1, 7])
     """
 
-    __slots__ = ("clock", "current", "on", "running", "seen", "since", "stack", "total", "waited", "waiting", "wall_ns")
+    __slots__ = (
+        "clock", "current", "on", "running", "seen", "since", "stack", "stretches", "total", "waited", "waiting", "wall_ns",
+    )  # fmt: skip
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock
@@ -122,6 +125,7 @@ class Account:
         self.current = GAP
         self.on = False
         self.stack: list[int] = []
+        self.stretches: Any = None  # filled while somebody looks at the lines that gaps lie between
         self.seen = self.since = self.waited = 0
         self._zero()
 

@@ -55,8 +55,10 @@ def patch(patches: Patches, observer: "Observer") -> None:
     import torch
     import torch.nn.functional as F
 
-    for name in READS + COPIES:
+    for name in READS:
         patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_read, observer, name))
+    for name in COPIES:
+        patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_copy, observer, name))
     patches.replace("save", torch, "save", lambda original: _timed(observer, original, SAVE, steps.SAVE, "saves"))
     for name in LOSSES:
         patches.replace(name, F, name, lambda original: _loss(observer, original))
@@ -77,28 +79,54 @@ def patch_loggers(patches: Patches, observer: "Observer", done: set[str]) -> Non
 
 
 def _read(observer: "Observer", name: str, original: Any) -> Any:
-    account, events, facts = observer.account, observer.events, observer.facts
-    frame_of, copies, is_compiling = sys._getframe, name in COPIES, observer.is_compiling
+    account, frame_of = observer.account, sys._getframe
+    is_traced, is_compiling = observer.is_traced, observer.is_compiling
 
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Adam reads its step counts by .item(), once per parameter: inside an optimizer nothing is the script's.
-        if is_compiling() or observer.off or observer.stepping or account.current == SYNC or not observer.candidate():
-            return original(self, *args, **kwargs)
+    def read(self: Any) -> Any:
+        # Adam reads its step counts by .item(), once per parameter: inside an optimizer nothing is the script's, and
+        # this is the way that is taken most often by far.
+        if is_traced() or observer.stepping or observer.off:
+            return original(self)
+        if is_compiling() or account.current == SYNC or not observer.candidate():
+            return original(self)
         on_host = self.is_cpu
-        if copies and on_host:  # copies nothing, waits for nothing
-            return original(self, *args, **kwargs)
-        if account.current != EVALUATION:
-            events.append(steps.SYNC)
-        facts.read(name, frame_of(1), account.current, on_host)
+        _note(observer, name, frame_of(1), on_host)
         if on_host:  # ready at once: two readings of the clock would cost more than it takes
+            return original(self)
+        account.aside(SYNC)
+        try:
+            return original(self)
+        finally:
+            account.pop()
+
+    return read
+
+
+def _copy(observer: "Observer", name: str, original: Any) -> Any:
+    account, frame_of = observer.account, sys._getframe
+    is_traced, is_compiling = observer.is_traced, observer.is_compiling
+
+    def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # What is on the host already copies nothing and waits for nothing.
+        if is_traced() or observer.stepping or observer.off or self.is_cpu:
             return original(self, *args, **kwargs)
+        if is_compiling() or account.current == SYNC or not observer.candidate():
+            return original(self, *args, **kwargs)
+        _note(observer, name, frame_of(1), False)
         account.aside(SYNC)
         try:
             return original(self, *args, **kwargs)
         finally:
             account.pop()
 
-    return read
+    return copy
+
+
+def _note(observer: "Observer", name: str, frame: Any, on_host: bool) -> None:
+    phase = observer.account.current
+    if phase != EVALUATION:
+        observer.events.append(steps.SYNC)
+    observer.facts.read(name, frame, phase, on_host)
 
 
 def _timed(observer: "Observer", original: Any, phase: int, token: int, kind: str) -> Any:

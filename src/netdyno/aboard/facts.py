@@ -326,7 +326,8 @@ class Facts:
         observer = self.observer
         if forwards:
             self.runs[forwards] += 1
-            if sum(self.runs.values()) >= RUNS:
+            # One more of the usual ones changes nothing.
+            if forwards != observer.usual_forwards and sum(self.runs.values()) >= RUNS:
                 observer.usual_forwards = max(1, self.runs.most_common(1)[0][0])
         fetched = observer.fetched
         if fetched is not None and not fetched.trains:
@@ -473,6 +474,7 @@ class Facts:
             "order": self._order(),
             "syncs": self._syncs(),
             "places": self.places.summary(),
+            "gaps": self.observer.account.stretches.summary(),
             "saves": self._besides("saves"),
             "logs": self._besides("logs"),
             "model": max(models, key=lambda model: model["parameters"], default=None),

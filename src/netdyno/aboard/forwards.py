@@ -15,16 +15,17 @@ def patch(patches: Patches, observer: "Observer") -> None:
     """Replace `Module.__call__` by one that looks only at calls that are in no other."""
     import torch
 
-    is_compiling = torch.compiler.is_compiling
+    is_traced = torch.compiler.is_dynamo_compiling
 
     def make(original: Any) -> Any:
-        outermost = Outermost(observer, original)
+        outermost = Outermost(observer, original).call
 
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807  it is one
+        # Modules within modules come here most often by far. Handing on what came as it came spares a copy of it.
+        def __call__(*args: Any, **kwargs: Any) -> Any:  # noqa: N807  it is one
             # First the question whose answer a tracer knows: the rest of this function is then not in its graph.
-            if is_compiling() or observer.inside:
-                return original(self, *args, **kwargs)
-            return outermost.call(self, args, kwargs)
+            if is_traced() or observer.inside:
+                return original(*args, **kwargs) if kwargs else original(*args)
+            return outermost(args[0], args[1:], kwargs)
 
         return __call__
 
@@ -40,11 +41,12 @@ class Outermost:
         self.observer = observer
         self.original = original
         self.is_grad_enabled = torch.is_grad_enabled
+        self.is_compiling = torch.compiler.is_compiling
         self.tracing = torch._C._get_tracing_state
 
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         seen = self.observer
-        if not seen.candidate() or self.tracing():
+        if self.is_compiling() or not seen.candidate() or self.tracing():
             return self.original(module, *args, **kwargs)
         before, seen.inside = seen.inside, 1
         try:

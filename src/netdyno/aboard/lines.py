@@ -24,19 +24,26 @@ class Sampler:
         self.hz = hz
         self.counts: dict[tuple[Line, str | None, int], int] = {}
         self.samples = 0
-        self._over = threading.Event()
+        self._over: threading.Event | None = None
 
     def start(self) -> None:
-        """Begin to look. Not a threading.Thread: scripts that list or join their threads do not meet it."""
+        """Begin to look, once. Not a threading.Thread: scripts that list or join their threads do not meet it."""
         import _thread
 
-        if self.hz > 0:
+        if self.hz > 0 and self._over is None:
+            self._over = threading.Event()
             _thread.start_new_thread(self._run, (self._over,))
 
     def stop(self) -> None:
         """Look no more."""
-        self._over.set()
-        self._over = threading.Event()
+        if self._over is not None:
+            self._over.set()
+            self._over = None
+
+    def forked(self) -> None:
+        """In a forked child the thread is gone."""
+        self._over = None
+        self.clear()
 
     def clear(self) -> None:
         """Forget what was seen."""

@@ -9,7 +9,7 @@ from statistics import median
 from threading import get_ident
 from typing import Any
 
-from . import asides, batches, forwards, steps, updates
+from . import asides, batches, between, forwards, steps, updates
 from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
 from .config import Config
 from .facts import OFTEN, SELDOM, Facts
@@ -29,6 +29,8 @@ FORWARDS_BEFORE_AN_OPTIMIZER = 2000
 # Below this an update costs so little that watching each would show: watch some in a row, and count the rest.
 QUICK_NS = 2_000_000
 BURST, PERIOD = 50, 500
+# After the first updates models are described at each power of two, and as often as this.
+DESCRIBED = 512
 # Updates after warm-up that say how quick they are.
 PACE = 30
 KEPT_TIMES = 400
@@ -51,6 +53,7 @@ class Observer:
         self.counted_by = "time"
         self.training_thread: int | None = None
         self.account = Account()
+        self.account.stretches = between.Stretches()
         self.steps = Steps()
         self.events = self.steps.events
         self.troubles: list[tuple[str, str]] = []
@@ -58,6 +61,8 @@ class Observer:
         self.is_grad_enabled = torch.is_grad_enabled
         # Asked first in every wrapper: a tracer knows the answer, and leaves the rest of the wrapper out of its graph.
         self.is_compiling = torch.compiler.is_compiling
+        # The same for one tracer only, and without a further call within: for wrappers that are passed very often.
+        self.is_traced = torch.compiler.is_dynamo_compiling
         self.now = time.perf_counter_ns
         self._item = torch._C.TensorBase.item
         # Hot switches. `off`: count only. `inside`: module calls are nobody's business now.
@@ -118,6 +123,7 @@ class Observer:
         self.off = not self.watching
         if self.watching:
             self.account.start()
+            self.sampler.start()
         self._ended = self.now()
         return True
 
@@ -126,9 +132,7 @@ class Observer:
         self.training_thread = None
         self.account.on = False
         self.account.clock = None
-        self.sampler.clear()
-        if self.sampler.hz:
-            self.sampler.start()
+        self.sampler.forked()
 
     def guarded(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
         """What `call` gives; None, and a note, when it fails."""
@@ -285,7 +289,7 @@ class Observer:
         if self._made < 64:
             self.guarded("optimizer made", self.facts.optimizer, optimizer)
 
-    def step_begins(self, optimizer: Any) -> None:
+    def step_begins(self, optimizer: Any, *_: Any) -> None:
         """The outermost optimizer step on this thread begins; a closure may run within it."""
         if get_ident() != self.training_thread and (self.training_thread is not None or not self._settle()):
             return
@@ -296,13 +300,13 @@ class Observer:
         self.steps_begun += 1
         self._depth = len(self.account.stack)
         self.account.push(OPTIMIZER)
-        if not self.off:
+        if self.looking and not self.off:
             self.guarded("optimizer", self._look_at, optimizer)
 
     def _look_at(self, optimizer: Any) -> None:
         self.facts.before_step(self.facts.optimizer(optimizer))
 
-    def step_ends(self, optimizer: Any) -> None:
+    def step_ends(self, optimizer: Any, *_: Any) -> None:
         """It is over: an update is finished."""
         if get_ident() != self.training_thread or self._stepper is not optimizer:
             return
@@ -358,11 +362,14 @@ class Observer:
         expected = max(1, len(self.facts.optimizers)) if optimizer >= 0 else 1
         self.steps.finish(optimizer, expected)
         self.looking = at <= OFTEN or at % SELDOM == 0
+        if self.config.line is None:  # in a session an update may be part of a race
+            between.look(self.account, self.looking and at > self.config.warmup)
         self.facts.update_done()
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             asides.patch_loggers(self._patches, self, self._loggers)
-        if self.looking:
+        # What models are changes seldom, and looking at it visits each of their modules.
+        if at <= OFTEN or not at & (at - 1) or not at % DESCRIBED:
             self.facts.describe()
         if at == self.config.warmup:
             self._warm()
@@ -490,6 +497,4 @@ def install(config: Config) -> Observer:
         trial = Observer(config._replace(line=None, nudge=0, recipe=(), hz=0))
         observer.points = observer.guarded("self-test", selftest.points, trial) or {}
     observer.apply()
-    if observer.sampler.hz:
-        observer.sampler.start()
     return observer

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import eq
 
 Key = tuple[int, ...]
 
@@ -102,21 +103,24 @@ def period(updates: Iterable[tuple[int, Key]], expected: int = 1) -> int | None:
     >>> period([(0, (2, 3, 32))] * 4)
     1
     """
-    seen = [(optimizer, tuple(e for e in key if e not in (DATA, LOADER))) for optimizer, key in updates]
+    seen = list(updates)
     optimizers = [optimizer for optimizer, _ in seen]
     if len(set(optimizers)) < expected and len(seen) < LATE:
         return None
+    bare = {key: tuple(event for event in key if event not in (DATA, LOADER)) for key in {key for _, key in seen}}
     # The first update holds what the script did before its loop.
-    keys = [key for _, key in seen][1:]
-    fits = [p for p in range(1, LONGEST + 1) if len(seen) >= max(LEAST, 2 * p + 1) and _repeats(optimizers, p) == 1.0]
-    for p in fits:
-        if _repeats(keys, p) >= ENOUGH:
-            return p
+    keys = [bare[key] for _, key in seen][1:]
+    shortest = None
+    for p in range(1, LONGEST + 1):
+        if len(seen) >= max(LEAST, 2 * p + 1) and _repeats(optimizers, p) == 1.0:
+            if _repeats(keys, p) >= ENOUGH:
+                return p
+            shortest = shortest or p
     # Free-running episodes never repeat; then the optimizers alone say what a period is, once there was time to see.
-    return fits[0] if fits and len(seen) >= LATE else None
+    return shortest if len(seen) >= LATE else None
 
 
 def _repeats(values: Sequence[object], p: int) -> float:
     """The share of values that equal the one `p` before."""
     pairs = len(values) - p
-    return sum(values[i] == values[i + p] for i in range(pairs)) / pairs if pairs > 0 else 0.0
+    return sum(map(eq, values, values[p:])) / pairs if pairs > 0 else 0.0

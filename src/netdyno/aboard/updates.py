@@ -21,8 +21,8 @@ def patch_counting(patches: Patches, observer: "Observer") -> list[Any]:
 
     patches.replace("backward", torch.autograd, "backward", lambda original: _backward(observer, original))
     return [
-        register_optimizer_step_pre_hook(lambda optimizer, *_: observer.step_begins(optimizer)),
-        register_optimizer_step_post_hook(lambda optimizer, *_: observer.step_ends(optimizer)),
+        register_optimizer_step_pre_hook(observer.step_begins),
+        register_optimizer_step_post_hook(observer.step_ends),
     ]
 
 
