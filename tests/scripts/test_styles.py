@@ -16,8 +16,6 @@ import pytest
 from netdyno.scripts.launch import Ride, ride
 from netdyno.targets.script import Script, parse
 
-pytestmark = pytest.mark.slow
-
 STYLES = Path(__file__).parent / "styles"
 # Whoever ends by itself is never killed early on a busy machine; who is done sooner costs nothing more.
 GRACE_S = 120.0
@@ -29,6 +27,7 @@ class Style(NamedTuple):
     """One way to write a training script, and what its usual update looks like from outside.
 
     `event` is None where no update is the usual one. `words` start the style; its name is the file otherwise.
+    Those that are `quick` stand for one mechanism each in every run of the suite; all others are `slow`.
     """
 
     name: str
@@ -39,17 +38,18 @@ class Style(NamedTuple):
     words: tuple[str, ...] = ()
     training: int = 1  # processes that train
     scaled: float = 1.0  # what its scaler multiplies the loss by
+    quick: bool = False
     updates: int = 12  # more where a period is long, or where it takes a while to tell what an update is
 
 
 TABLE = (
-    Style("plain_mlp", "sync data zero_grad fwd bwd step0"),
+    Style("plain_mlp", "sync data zero_grad fwd bwd step0", quick=True),
     Style("cnn_pillow", "data fwd zero_grad bwd step0"),
-    Style("accumulation", f"sched zero_grad {'fwd bwd sync ' * 4}clip step0"),
-    Style("gan", "zero_grad fwd bwd step1", cycle=2),
+    Style("accumulation", f"sched zero_grad {'fwd bwd sync ' * 4}clip step0", quick=True),
+    Style("gan", "zero_grad fwd bwd step1", cycle=2, quick=True),
     Style("wgan", "fwd*4 grad zero_grad bwd step1", cycle=6, updates=30),
-    Style("lbfgs", f"sync {'zero_grad fwd bwd ' * 5}step0"),
-    Style("manual_sgd", "zero_grad fwd bwd", counted_by="backward", updates=30),
+    Style("lbfgs", f"sync {'zero_grad fwd bwd ' * 5}step0", quick=True),
+    Style("manual_sgd", "zero_grad fwd bwd", counted_by="backward", updates=30, quick=True),
     Style("autograd_grad", "fwd grad step0"),
     Style("lightning_module", "sched data fwd zero_grad bwd clip step0", needs="lightning"),
     Style("fabric_loop", "zero_grad data fwd bwd clip sync step0", needs="lightning"),
@@ -64,7 +64,7 @@ TABLE = (
     Style("spawned", "fwd zero_grad bwd step0"),
     Style("compiled", "zero_grad fwd bwd step0"),
     Style("reinforce", event=None, cycle=None),
-    Style("amp_scaler", "data zero_grad fwd bwd unscale clip sync step0", scaled=1024.0),
+    Style("amp_scaler", "data zero_grad fwd bwd unscale clip sync step0", scaled=1024.0, quick=True),
     Style("threaded", "sync zero_grad fwd bwd step0"),
     Style("home_made_optimizer", "fwd bwd", counted_by="backward", updates=30),
     Style("two_tasks", "fwd zero_grad bwd*2 step0"),
@@ -94,8 +94,9 @@ def laid_out(style: Style, folder: Path) -> Script:
     program.parent.mkdir()
     program.write_text(PROGRAM.format(python=sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    words = (sys.executable if style.words[0] == "python" else style.words[0], *style.words[1:])
-    return parse(None, words, cwd=folder)
+    # Programs of this environment, which need not be the one on PATH.
+    beside = {"python": sys.executable, "torchrun": str(Path(sys.executable).with_name("torchrun"))}
+    return parse(None, (beside.get(style.words[0], style.words[0]), *style.words[1:]), cwd=folder)
 
 
 @functools.cache
@@ -121,7 +122,10 @@ def available(style: Style) -> Style:
 
 
 def of_each(styles):
-    return pytest.mark.parametrize("style", styles, ids=lambda style: style.name)
+    return pytest.mark.parametrize(
+        "style",
+        [pytest.param(style, id=style.name, marks=() if style.quick else pytest.mark.slow) for style in styles],
+    )
 
 
 def test_every_script_in_the_folder_stands_in_the_table():
@@ -174,6 +178,7 @@ def test_its_losses_are_to_the_last_bit_those_of_a_run_that_nobody_watches(style
     assert bare in (watched, tuple(loss * style.scaled for loss in watched))
 
 
+@pytest.mark.slow
 def test_a_purely_functional_loop_is_counted_by_its_forwards_or_said_to_have_no_updates():
     seen = ridden(FUNCTIONAL, watch=True)
     tick = seen.stream.training.tick
