@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ def _environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setattr(launching, "TERM_S", 0.5)
+    monkeypatch.setattr(launching, "LOOK_S", 0.5)
 
 
 def script(*argv, cwd):
@@ -128,7 +131,10 @@ def test_each_spawned_process_stops_at_its_own_update_and_the_parent_goes_on(tmp
     assert (seen.out, seen.status, seen.left) == (word, 0, [])
 
 
-@pytest.mark.parametrize("wishes", [{"updates": 4}, {"updates": None, "seconds": 15.0}])
+# With a budget in seconds both must have met within them, also where the machine is busy: that takes its time.
+@pytest.mark.parametrize(
+    "wishes", [{"updates": 4}, pytest.param({"updates": None, "seconds": 15.0}, marks=pytest.mark.slow)]
+)
 def test_all_ranks_stop_at_the_same_update(tmp_path, wishes):
     seen = ridden(tmp_path, nasty("ranks"), **wishes)
     counts = [process.stopped.updates for process in seen.stream.processes if process.updates]
@@ -137,7 +143,7 @@ def test_all_ranks_stop_at_the_same_update(tmp_path, wishes):
     assert seen.left == []
 
 
-@pytest.mark.parametrize("option", ["-E", "-I", "-uE", "-S"])
+@pytest.mark.parametrize("option", ["-I", "-S"])
 def test_an_interpreter_that_ignores_its_environment_is_boarded_all_the_same(tmp_path, monkeypatch, option):
     inner = tmp_path / "inner.py"
     packages = next(path for path in sys.path if path.endswith("site-packages"))
@@ -165,13 +171,12 @@ def test_a_python_that_the_script_starts_is_boarded_by_inheritance(tmp_path):
     assert (seen.stream.updates, seen.status) == (5, 0)
 
 
-@pytest.mark.parametrize("option", ["-E", "-I"])
-def test_an_isolated_python_that_the_script_starts_is_noticed_while_it_runs(tmp_path, option):
+def test_an_isolated_python_that_the_script_starts_is_noticed_while_it_runs(tmp_path):
     inner = tmp_path / "inner.py"
     inner.write_text(f"import sys\nsys.path.append({str(NASTY)!r})\n{(NASTY / 'plain.py').read_text()}")
     with pytest.raises(TargetError, match="could not attach to `nasty`") as caught:
-        ridden(tmp_path, nasty("other_python"), option, str(inner), "1000000000")
-    assert f"{option} {inner}" in str(caught.value)
+        ridden(tmp_path, nasty("other_python"), "-I", str(inner), "1000000000")
+    assert f"-I {inner}" in str(caught.value)
     assert "ignores PYTHONPATH" in str(caught.value)
 
 
@@ -190,12 +195,12 @@ def test_a_script_that_does_not_get_to_torch_in_time_is_given_up(tmp_path):
 
 
 def test_a_loop_without_any_optimizer_is_stopped_by_time(tmp_path):
-    seen = ridden(tmp_path, nasty("functional"), seconds=2.0)
+    seen = ridden(tmp_path, nasty("functional"), seconds=1.0)
     assert (seen.stream.training.stopped.reason, seen.status, seen.err) == ("seconds", 0, "")
 
 
 def test_a_step_that_takes_for_ever_is_stopped_inside_its_closure(tmp_path):
-    seen = ridden(tmp_path, nasty("closure"), seconds=2.0)
+    seen = ridden(tmp_path, nasty("closure"), seconds=1.0)
     assert seen.stream.training.stopped.reason == "seconds"
     assert (seen.out, seen.status) == ("tidied up\n", 0)
 
@@ -220,9 +225,9 @@ def test_nobody_is_left_of_what_the_script_started_in_a_session_of_its_own(tmp_p
 
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
 def test_loader_workers_say_nothing(tmp_path, way):
-    seen = ridden(tmp_path, nasty("with_workers"), way, updates=20)
+    seen = ridden(tmp_path, nasty("with_workers"), way)
     assert len([one for one in seen.stream.processes if one.hello or one.tick]) == 1
-    assert (seen.stream.updates, seen.err) == (20, "")
+    assert (seen.stream.updates, seen.err) == (5, "")
 
 
 def test_a_forked_process_that_trains_has_a_story_and_a_budget_of_its_own(tmp_path):
@@ -241,17 +246,14 @@ def test_a_script_dies_with_the_lab(tmp_path):
         "from netdyno.targets.script import Script\n"
         f"script = Script(argv=(sys.executable, {nasty('plain')!r}), cwd=Path({str(tmp_path)!r}), name='x', file=None, kind='file')\n"
         f"launched = launch(script, folder=Path({str(tmp_path / 'told')!r}))\n"
-        "while not launched.stream().updates: pass\n"
-        "print(launched.process.pid, flush=True)\nimport time; time.sleep(300)\n"
+        "import time\nwhile not launched.stream().updates: time.sleep(0.05)\n"
+        "print(launched.process.pid, flush=True)\ntime.sleep(300)\n"
     )
-    import subprocess
-    import time
-
     started = subprocess.Popen([sys.executable, str(lab)], stdout=subprocess.PIPE, text=True)
     process = int(started.stdout.readline())
     started.kill()
     started.communicate()
-    for _ in range(500):
+    for _ in range(2000):
         with contextlib.suppress(FileNotFoundError, IndexError):
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 time.sleep(0.01)

@@ -1,4 +1,8 @@
+import sys
+
 import torch
+
+sys.modules.pop("torch._dynamo")  # what differentiates functions asks the real one
 
 
 def loss(weights, x):

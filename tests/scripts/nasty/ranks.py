@@ -1,8 +1,11 @@
 import os
+import sys
 import time
 
 import torch
 import torch.distributed as dist
+
+sys.modules.pop("torch._dynamo")  # what is wrapped in DDP asks the real one
 
 
 def fit(rank, port_file):
