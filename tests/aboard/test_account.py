@@ -2,12 +2,47 @@ from itertools import count
 
 import pytest
 
-from netdyno.aboard.account import BACKWARD, DATA, EVALUATION, FORWARD, LOSS, NETDYNO, OPTIMIZER, SYNC, Account
+from netdyno.aboard.account import (
+    BACKWARD,
+    DATA,
+    EVALUATION,
+    FORWARD,
+    LOSS,
+    NETDYNO,
+    OPTIMIZER,
+    SHORT_NS,
+    SYNC,
+    UNSEEN_NS,
+    Account,
+    Clocks,
+)
+
+US = 1000
+
+
+class Fake:
+    """Clocks that show one reading after another: wall, on a core, waiting for a core."""
+
+    def __init__(self, readings):
+        self.readings = iter(readings)
+        self.now = None
+        self.looks = 0
+
+    def wall(self):
+        self.now = next(self.readings)
+        return self.now[0]
+
+    def running(self):
+        self.looks += 1
+        return self.now[1]
+
+    def waiting(self):
+        return self.now[2]
 
 
 def account(*readings):
-    ticks = iter(readings) if readings else ((t, t, 0) for t in count())
-    made = Account(lambda: next(ticks))
+    fake = Fake(readings or ((t, t, 0) for t in count()))
+    made = Account(Clocks(fake.wall, fake.running, fake.waiting))
     made.start()
     return made
 
@@ -35,14 +70,15 @@ def test_an_inner_phase_is_taken_away_from_the_outer():
 
 
 def test_phases_and_gaps_add_up_to_the_wall_time_whatever_the_clocks_say():
-    made = account((0, 0, 0), (10, 12, 0), (11, 12, 9), (40, 20, 9), (41, 20, 99), (60, 21, 99))
+    readings = [(0, 0, 0), (100, 120, 0), (110, 120, 90), (400, 200, 90), (410, 200, 990), (600, 210, 990)]
+    made = account(*[tuple(US * clock for clock in reading) for reading in readings])
     made.push(FORWARD)
     made.pop()
     made.push(DATA)
     made.pop()
     made.switch(DATA)
-    assert made.wall == 60
-    assert sum(total(made).values()) == 60
+    assert made.wall == 600 * US
+    assert sum(total(made).values()) == 600 * US
     assert all(part >= 0 for parts in made.phases().values() for part in parts)
 
 
@@ -94,11 +130,38 @@ def test_what_an_exception_left_on_can_be_given_up(phase):
 
 
 def test_a_short_phase_is_taken_to_have_run_and_a_longer_one_makes_up_for_it():
-    full = iter([(0, 0, 0), (40_000, 22_000, 3_000)])
-    made = Account(lambda: next(full))
-    made.start()
-    walls = iter([5_000, 40_000])
-    made.wall_ns = lambda: next(walls)
+    made = account((0, 0, 0), (5 * US, 1 * US, 0), (90 * US, 22 * US, 3 * US))
     made.push(FORWARD)
     made.switch(DATA)
-    assert made.phases() == {"after netdyno": [5_000, 0, 0], "forward": [17_000, 3_000, 15_000]}
+    assert made.phases() == {"after netdyno": [5 * US, 0, 0], "forward": [17 * US, 3 * US, 65 * US]}
+
+
+def test_being_off_a_core_for_an_instant_is_noted_when_there_is_more_of_it():
+    step = SHORT_NS + UNSEEN_NS
+    off = UNSEEN_NS * 2 // 3
+    made = account((0, 0, 0), (step, step - off, off), (2 * step, 2 * (step - off), 2 * off))
+    made.push(FORWARD)
+    made.switch(DATA)
+    assert made.phases() == {"after netdyno": [step, 0, 0], "forward": [step - 2 * off, 2 * off, 0]}
+
+
+def test_the_kernel_is_not_asked_about_short_phases():
+    fake = Fake((t, t, 0) for t in count(0, SHORT_NS // 2))
+    made = Account(Clocks(fake.wall, fake.running, fake.waiting))
+    made.start()
+    looks = fake.looks
+    made.push(FORWARD)
+    made.pop()
+    assert fake.looks == looks
+
+
+def test_another_thread_brings_its_own_clocks():
+    made = account()
+    made.push(FORWARD)
+    made.forget_thread()
+    made.push(BACKWARD)
+    assert not made.on
+    made.start()
+    assert made.on
+    assert made.clocks is not None
+    assert made.stack == []

@@ -1,12 +1,12 @@
 """Time in no watched call is put down to the lines between the call before and the call after."""
 
 from netdyno.aboard import between
-from netdyno.aboard.account import FORWARD, OPTIMIZER, Account
+from netdyno.aboard.account import FORWARD, OPTIMIZER, Account, Clocks
 
 
 def counted():
     ticks = iter(range(0, 10**9, 1000))
-    account = Account(lambda: (now := next(ticks), now, 0))
+    account = Account(Clocks(lambda: next(ticks), lambda: 0, lambda: 0))
     account.stretches = between.Stretches()
     account.start()
     return account

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from aboard import specimens
 from netdyno.aboard.config import Config
+from netdyno.aboard.facts import _transformed
 from netdyno.aboard.observe import install
 
 
@@ -448,14 +449,19 @@ def test_the_innermost_users_line_is_sampled_with_its_phase():
 
 
 def test_lines_are_sampled_only_where_something_trains():
-    started = []
     observer = install(Config(folder="", hz=50))
-    observer.sampler._run = started.append
     try:
         observer.forked()  # a worker of a loader, say
         specimens.model()(torch.ones(2, 8))
-        assert not started and observer.sampler._over is None
+        assert observer.sampler._over is None
         specimens.plain()
         assert observer.sampler._over is not None
     finally:
         observer.close()
+
+
+def test_a_transform_of_functions_is_told_from_plain_work():
+    seen = []
+    assert not _transformed()
+    torch.func.vmap(lambda x: seen.append(_transformed()) or x)(torch.ones(2))
+    assert seen == [True]

@@ -44,54 +44,31 @@ NAMES = (*PHASES, *(f"after {name}" for name in PHASES))
 # What is done beside the work: within an evaluation these leave the evaluation on when they end.
 ASIDES = frozenset((LOSS, SYNC, SAVE, LOG, SCHEDULER, RECOMPUTE))
 
-# Between the first and the last clock of a reading lie a few µs. Much more means that the thread was put aside in
-# between, and its clocks belong to different moments: read again. Thrice, because bad luck may repeat.
-TORN_NS = 200_000
-TRIES = 3
-# Off a core for less than this since the kernel's file was last read: reading it again, which takes up to 15 µs with
-# cold caches, would cost more than it tells. What a neighbour takes is more, and what is not seen now is seen later.
-UNSEEN_NS = 50_000
 # Whoever is put aside is so for longer than this. What is shorter was running, and if a part of it was not, the next
 # longer phase makes up for it: half of all boundaries are spared a system call, which costs more than all else there.
 SHORT_NS = 20_000
+# Off a core for less than this since it was last noted: noting it takes another system call, up to 15 µs with cold
+# caches. What a neighbour or a wait takes is more, and what is not noted now is noted later.
+UNSEEN_NS = 30_000
 
 
-class Reading(NamedTuple):
+class Clocks(NamedTuple):
     """Three clocks of one thread in nanoseconds: wall, on a core, waiting for a core."""
 
-    wall: int
-    running: int
-    waiting: int
+    wall: Callable[[], int]
+    running: Callable[[], int]
+    waiting: Callable[[], int]
 
 
-Clock = Callable[[], tuple[int, int, int]]
-
-
-def thread_clock() -> Clock:
-    """A clock for the calling thread and no other. Without the kernel's run delay, waiting reads 0."""
-    wall_ns, running_ns, pread = time.perf_counter_ns, time.thread_time_ns, os.pread
+def thread_clocks() -> Clocks:
+    """Clocks for the calling thread and no other. Without the kernel's run delay, waiting reads 0."""
+    pread = os.pread
     try:
         handle = _Open("/proc/thread-self/schedstat")
-        file = handle.number
-        waiting = int(pread(file, 64, 0).split()[1])
+        int(pread(handle.number, 64, 0).split()[1])
     except (OSError, IndexError, ValueError):
-        return lambda: (wall_ns(), running_ns(), 0)
-    off_core = wall_ns() - running_ns()
-
-    def read() -> tuple[int, int, int]:
-        nonlocal waiting, off_core
-        wall, running = wall_ns(), running_ns()
-        if wall - running - off_core > UNSEEN_NS:
-            for _ in range(TRIES):
-                waiting = int(pread(handle.number, 64, 0).split()[1])
-                after = wall_ns()
-                if after - wall < TORN_NS:
-                    break
-                wall, running = after, running_ns()
-            off_core = wall - running
-        return wall, running, waiting
-
-    return read
+        return Clocks(time.perf_counter_ns, time.thread_time_ns, lambda: 0)
+    return Clocks(time.perf_counter_ns, time.thread_time_ns, lambda: int(pread(handle.number, 64, 0).split()[1]))
 
 
 class _Open:
@@ -106,42 +83,62 @@ class _Open:
 
 
 class Account:
-    """Adds up exclusive phases. While it is on, exactly one phase or gap is on; changing it costs one reading.
+    """Adds up exclusive phases. While it is on, exactly one phase or gap is on.
 
-    >>> ticks = iter([(0, 0, 0), (5, 5, 0), (7, 7, 0), (10, 7, 1)])
-    >>> account = Account(lambda: next(ticks))
+    >>> ticks = iter([0, 5, 7, 10])
+    >>> account = Account(Clocks(lambda: next(ticks), lambda: 0, lambda: 0))
     >>> account.start(FORWARD); account.push(FORWARD); account.pop(); account.switch(DATA)
     >>> account.phases()["forward"], account.phases()["after forward"]
-    ([2, 0, 0], [0, 1, 7])
+    ([2, 0, 0], [8, 0, 0])
     """
 
     __slots__ = (
-        "clock", "current", "on", "running", "seen", "since", "stack", "stretches", "total", "waited", "waiting", "wall_ns",
-    )  # fmt: skip
+        "clocks",
+        "current",
+        "noted",
+        "off",
+        "on",
+        "seen",
+        "stack",
+        "stretches",
+        "total",
+        "waited",
+        "waiting",
+        "wall_ns",
+    )
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.clock = clock
-        self.wall_ns: Callable[[], int] | None = None
+    def __init__(self, clocks: Clocks | None = None) -> None:
+        self.clocks = clocks
+        self.stretches: Any = None  # where `between` keeps what it saw, while somebody looks
+        self.wall_ns: Callable[[], int] = time.perf_counter_ns
         self.current = GAP
         self.on = False
         self.stack: list[int] = []
-        self.stretches: Any = None  # filled while somebody looks at the lines that gaps lie between
-        self.seen = self.since = self.waited = 0
+        # When the phase began that is on; how long the thread was off a core, and waited for one, as far as noted.
+        self.seen = self.noted = self.waited = 0
         self._zero()
 
     def _zero(self) -> None:
         self.total = [0] * len(NAMES)
-        self.running = [0] * len(NAMES)
+        self.off = [0] * len(NAMES)
         self.waiting = [0] * len(NAMES)
 
     def start(self, after: int = NETDYNO) -> None:
         """Begin to count, on the thread whose work it is, in the gap after phase `after`."""
-        if self.clock is None:
-            self.clock, self.wall_ns = thread_clock(), time.perf_counter_ns
-        self.seen, self.since, self.waited = self.clock()
+        if self.clocks is None:
+            self.clocks = thread_clocks()
+        self.wall_ns = self.clocks.wall
+        self.seen = self.wall_ns()
+        self.noted = self.seen - self.clocks.running()
+        self.waited = self.clocks.waiting()
         self.current = GAP + after
         self.stack.clear()
         self.on = True
+
+    def forget_thread(self) -> None:
+        """Count no more until `start`, which may come from another thread or process."""
+        self.on = False
+        self.clocks = None
 
     def stop(self) -> None:
         """Count up to now, then no more until `start`."""
@@ -158,43 +155,31 @@ class Account:
 
     def switch(self, phase: int) -> None:
         """End what is on and begin `phase`."""
-        if not self.on:
-            self.current = phase  # who asks what is on gets an answer all the same
-            return
-        if self.wall_ns is not None:
+        if self.on:  # else who asks what is on gets an answer all the same
             wall = self.wall_ns()
             spent = wall - self.seen
-            if spent < SHORT_NS:
-                ended = self.current
-                self.total[ended] += spent
-                self.running[ended] += spent
-                self.since += spent
-                self.seen = wall
-                self.current = phase
-                return
-        assert self.clock is not None
-        wall, running, waiting = self.clock()
-        # The clocks are not read at one instant, so a part may seem larger than the whole. What is too much here
-        # belongs to the phase that follows, whose wall time holds it: carried over, not dropped.
-        spent = wall - self.seen
-        ran = running - self.since
-        if ran > spent:  # noqa: PLR1730  comparisons cost half of what min and max do, and this is on every boundary
-            ran = spent
-        if ran < 0:  # noqa: PLR1730
-            ran = 0
-        waited = waiting - self.waited
-        if waited > spent - ran:  # noqa: PLR1730
-            waited = spent - ran
-        if waited < 0:  # noqa: PLR1730
-            waited = 0
-        ended = self.current
-        self.total[ended] += spent
-        self.running[ended] += ran
-        self.waiting[ended] += waited
-        self.seen = wall
-        self.since += ran
-        self.waited += waited
+            self.total[self.current] += spent
+            if spent >= SHORT_NS:
+                self._note(wall, spent)
+            self.seen = wall
         self.current = phase
+
+    def _note(self, wall: int, spent: int) -> None:
+        """Take down how much of `spent` the thread was not on a core.
+
+        The clocks are not read at one instant, so a part may seem larger than the whole. What is too much here belongs
+        to a phase that follows, whose wall time holds it: carried over, not dropped.
+        """
+        assert self.clocks is not None
+        off = wall - self.clocks.running() - self.noted
+        if off < UNSEEN_NS:
+            return
+        off = min(off, spent)
+        waited = max(0, min(self.clocks.waiting() - self.waited, off))
+        self.noted += off
+        self.waited += waited
+        self.off[self.current] += off
+        self.waiting[self.current] += waited
 
     def push(self, phase: int) -> None:
         """Begin `phase` within what is on."""
@@ -234,7 +219,7 @@ class Account:
     def phases(self) -> dict[str, list[int]]:
         """Nanoseconds per phase and gap that was ever on: running, waiting for a core, blocked."""
         return {
-            NAMES[at]: [self.running[at], self.waiting[at], total - self.running[at] - self.waiting[at]]
+            NAMES[at]: [total - self.off[at], self.waiting[at], self.off[at] - self.waiting[at]]
             for at, total in enumerate(list(self.total))
             if total
         }

@@ -648,7 +648,9 @@ def _transformed() -> bool:
     """True inside a transform of torch.func, where values have no address and cannot be hashed."""
     import torch
 
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    # Asking functorch itself would give this thread a state of its own, which every later backward pass then copies at
+    # each of its nodes.
+    return bool(torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode))
 
 
 def _digest(digest: Any, value: Any) -> None:

@@ -130,8 +130,7 @@ class Observer:
     def forked(self) -> None:
         """In a forked child: whoever trains here is somebody else."""
         self.training_thread = None
-        self.account.on = False
-        self.account.clock = None
+        self.account.forget_thread()
         self.sampler.forked()
 
     def guarded(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
@@ -268,7 +267,7 @@ class Observer:
             return
         if root.is_cpu:
             # Ready: nothing waits.
-            self._loss = (self._loss or 0.0) + self._item(root.detach())
+            self._loss = (self._loss or 0.0) + self._item(root)
         elif root.is_cuda:
             self._copy_later(root.detach())
 
@@ -440,11 +439,11 @@ class Observer:
         account = self.account
         if account.on:
             account.switch(account.current)
-        running, waiting = sum(account.running), sum(account.waiting)
+        wall = account.wall
         return {
-            "wall": account.wall,
-            "running": running,
-            "waiting": waiting,
+            "wall": wall,
+            "running": wall - sum(account.off),
+            "waiting": sum(account.waiting),
             "phases": account.phases(),
             "updates": self.updates,
         }
