@@ -22,13 +22,14 @@ from netdyno import __version__, bench
 from netdyno.bench import Campaign, Replay
 from netdyno.edits import _base as edits
 from netdyno.edits._base import Site, Sites
-from netdyno.errors import ArmError, NetdynoError
+from netdyno.errors import ArmError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts
 from netdyno.progress import Listener, silent
 from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import AnyEvidence, LoaderUse, Place, ScriptTrace
 from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Target, Unpatched
 from netdyno.scripts.evidence import evidence as evidence_of
+from netdyno.scripts.launch import Ride
 from netdyno.store import Store
 from netdyno.targets.script import Script
 from netdyno.trials.script_choose import facts_of, proposals
@@ -180,6 +181,8 @@ def watch(updates: int | None) -> bench.Step:
         seen = lab.ride(
             updates=updates, seconds=max(WATCH_S, WATCH_SHARE * record.plan.budget_s) if updates is None else None
         )
+        if not seen.stream.updates:
+            raise _no_update(lab.script, seen)
         found = from_within(lab.script.cwd, evidence_of(seen.stream))
         lab.startup_s.append(seen.startup_s)
         lab.workers.extend(_workers(found))
@@ -197,6 +200,19 @@ def watch(updates: int | None) -> bench.Step:
         return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
 
     return watch_step
+
+
+def _no_update(script: Script, seen: Ride) -> TargetError:
+    """Never an empty diagnosis: somebody was aboard, and saw nothing that counts as training."""
+    return TargetError(
+        f"no update was seen in `{script.name}`",
+        because=f"in {seen.wall_s:.0f} s no optimizer stepped and no backward pass ended; it {_ended(seen)}",
+        hint="give it more time with `--budget`, or check that these arguments make it train",
+    )
+
+
+def _ended(seen: Ride) -> str:
+    return "came to its end" if seen.reason == "ended" else f"was stopped ({seen.reason})"
 
 
 def from_within(folder: Path, evidence: tuple[AnyEvidence, ...]) -> tuple[AnyEvidence, ...]:

@@ -1,0 +1,79 @@
+"""The walk on a script, from end to end, on one that is over in a second."""
+
+import pytest
+
+from netdyno import bench_script
+from netdyno.errors import NetdynoError
+from netdyno.records.evidence import LoaderUse, ScriptTrace, StepTimeline
+from netdyno.records.record import Plan
+from netdyno.store import Store
+from netdyno.targets.script import parse
+
+TRAINS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(64, 8), torch.randint(0, 2, (64,)))
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(6):
+    for x, y in DataLoader(data, batch_size=8):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.fixture(scope="module")
+def diagnosed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("script")
+    (folder / "train.py").write_text(TRAINS)
+    store = Store(folder / "store")
+    record = bench_script.diagnose(parse("train.py", cwd=folder), Plan(budget_s=60.0), store=store)
+    return folder, store, record
+
+
+def seen(record, kind):
+    return next(item for item in record.evidence if isinstance(item, kind))
+
+
+def test_its_updates_are_counted_to_its_own_end(diagnosed):
+    _, _, record = diagnosed
+    assert seen(record, ScriptTrace).updates == 48
+    assert seen(record, ScriptTrace).stopped == "ended"
+    assert seen(record, StepTimeline).phases["forward"].running > 0
+
+
+def test_places_are_named_as_the_author_names_them(diagnosed):
+    _, _, record = diagnosed
+    trace = seen(record, ScriptTrace)
+    assert [(place.file, place.line) for place in trace.places["optimizers"]] == [("train.py", 8)]
+    assert seen(record, LoaderUse).loaders[0].where.file == "train.py"
+
+
+def test_what_is_wrong_is_found_with_its_line(diagnosed):
+    _, _, record = diagnosed
+    told = {outcome.rule: outcome for outcome in record.outcomes}
+    assert told["sequential-sampler"].finding.where.line == 10
+
+
+def test_what_it_wrote_is_listed_and_its_folder_is_as_it_was(diagnosed):
+    folder, _, record = diagnosed
+    assert any("model.pt" in name for name in record.wrote)
+    assert sorted(path.name for path in folder.iterdir()) == ["store", "train.py"]
+
+
+def test_the_record_is_kept_and_says_how_to_start_it_again(diagnosed):
+    folder, store, record = diagnosed
+    again = bench_script.script_of(store.load(record.id))
+    assert (again.argv[1:], again.cwd) == (("train.py",), folder)
+
+
+def test_a_script_that_trains_nothing_is_told_so_and_not_diagnosed(diagnosed, tmp_path):
+    _, store, _ = diagnosed  # which knows this machine's ceilings already
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(3))\n")
+    with pytest.raises(NetdynoError, match="no update was seen"):
+        bench_script.diagnose(parse("train.py", cwd=tmp_path), Plan(budget_s=60.0), store=store)
