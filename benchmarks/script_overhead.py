@@ -1,10 +1,11 @@
-"""What riding aboard costs a script: every patch on against off, in one process, in random order within pairs of turns.
+"""What riding aboard costs a script: every patch on against off, in one process, in random order within rounds of turns.
 
-    python benchmarks/script_overhead.py --pairs 60 --write docs/results/script-overhead.md
+    taskset -c 1 python benchmarks/script_overhead.py --rounds 30 --write docs/results/script-overhead.md
 
 Aimed at: at most 50 µs per update, and less than 0.5 % of updates of 10 ms. Beside the difference in time, which a busy
-machine blurs, stand the same design with nothing switched (A/A), and what the patches run: Python calls per update,
-counted with `sys.setprofile`, which no machine blurs.
+machine blurs, stand the same design with nothing switched (A/A), and what the patches run: Python and C calls per update,
+counted with `sys.setprofile`, which no machine blurs. Quick updates are watched in bursts: their price is told for an
+update that is watched, for one between bursts, and for the mixture that a script pays.
 """
 
 import argparse
@@ -21,10 +22,14 @@ import torch
 import torch.nn.functional as F
 
 from netdyno.aboard.config import Config
-from netdyno.aboard.observe import Observer
+from netdyno.aboard.observe import BURST, PERIOD, QUICK_NS, Observer
 from netdyno.stats.paired import hodges_lehmann, log_ratios
 
 MOST_S, MOST, LONG_S = 50e-6, 0.005, 0.010
+# The interpreter remembers at each place in torch's code what it found there, and forgets it when a patch comes or goes;
+# it takes some fifty passes until it has learned anew. A script meets that once, at its start; here it would be met in
+# each turn, and cost more than the patches.
+WARM = 60
 
 
 class MLP(torch.nn.Module):
@@ -84,7 +89,13 @@ class Batches:
 
 
 def mlp() -> Loop:
-    return _loop("MLP, 8 layers", MLP(128), torch.randn(8, 128), torch.randint(0, 128, (8,)), torch.optim.SGD)
+    return _loop("MLP, 9 modules, SGD", MLP(128), torch.randn(8, 128), torch.randint(0, 128, (8,)), torch.optim.SGD)
+
+
+def adam() -> Loop:
+    layers = [layer for _ in range(5) for layer in (torch.nn.Linear(128, 128), torch.nn.ReLU())]
+    x, y = torch.randn(8, 128), torch.randint(0, 128, (8,))
+    return _loop("MLP, 11 modules, Adam", torch.nn.Sequential(*layers), x, y, torch.optim.Adam)
 
 
 def cnn() -> Loop:
@@ -92,7 +103,7 @@ def cnn() -> Loop:
     for _ in range(3):
         layers += [torch.nn.Conv2d(16, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU()]
     net = torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10))
-    return _loop("CNN, 13 modules", net, torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,)), torch.optim.SGD)
+    return _loop("CNN, 15 modules, SGD", net, torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,)), torch.optim.SGD)
 
 
 def transformer() -> Loop:
@@ -108,7 +119,7 @@ def transformer() -> Loop:
             return self.head(self.body(self.embed(x)))
 
     tokens = torch.randint(0, 64, (8, 32))
-    return _loop("transformer, 4 layers", Net(), tokens, tokens, torch.optim.AdamW)
+    return _loop("transformer, 40 modules, AdamW", Net(), tokens, tokens, torch.optim.AdamW)
 
 
 def turn(loop: Loop, steps: int) -> float:
@@ -120,115 +131,145 @@ def turn(loop: Loop, steps: int) -> float:
 
 
 class Switch:
-    """Every patch on, or every patch gone."""
+    """Every patch on, or every patch gone; on and resting is what it is between bursts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, resting: bool = False) -> None:
+        self.resting = resting
         # The line keeps bursts away: the price is that of an update which is watched.
         self.observer = Observer(Config(folder="", hz=0, line="none"))
 
-    def turn(self, on: bool) -> None:
+    def on(self, loop: Loop) -> None:
         observer = self.observer
-        if on:
-            observer.apply()
-        else:
-            observer.remove()
-            observer.account.on = False
-            observer.account.stack.clear()
-            observer.training_thread = None
-
-    def once(self, loop: Loop) -> None:
+        observer.apply()
         loop.update()
+        if self.resting:
+            observer.updates = 1  # far from the next burst
+            observer._rest()
+
+    def off(self) -> None:
+        observer = self.observer
+        observer.remove()
+        observer.boundary.clear()
+        observer.account.on = False
+        observer.account.stack.clear()
+        observer.training_thread = None
 
 
-def pairs_of(loop: Loop, *, pairs: int, steps: int, seed: int, switch: bool) -> tuple[list[float], list[float]]:
-    """Times with and without, pair by pair; without `switch` the same is done with nothing switched."""
-    order, rider = random.Random(seed), Switch()
-    with_it, without = [], []
-    for _ in range(pairs):
-        sides = [True, False]
-        order.shuffle(sides)
-        for side in sides:
-            if switch and side:
-                rider.turn(True)
-            for _ in range(2):  # classes whose attributes changed find them anew
+def rounds_of(loop: Loop, riders: dict[str, Switch | None], *, rounds: int, steps: int, seed: int) -> dict:
+    """Seconds of an update for each rider, round by round."""
+    order, names = random.Random(seed), list(riders)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        order.shuffle(names)
+        for name in names:
+            rider = riders[name]
+            if rider is not None:
+                rider.on(loop)
+            for _ in range(WARM):
                 loop.update()
-            (with_it if side else without).append(turn(loop, steps))
-            if switch and side:
-                rider.turn(False)
-    return with_it, without
+            found[name].append(turn(loop, steps))
+            if rider is not None:
+                rider.off()
+    return found
 
 
-def calls(loop: Loop, *, on: bool, steps: int = 20) -> float:
-    """Python and C calls that one update makes."""
-    rider, number = Switch(), 0
+def calls(loop: Loop, rider: Switch | None, *, steps: int = 32) -> float:
+    """Python and C calls that one update makes; over as many updates as pass between two closer looks."""
+    number = 0
 
     def count(frame, event, arg):
         nonlocal number
         number += event in ("call", "c_call")
 
-    if on:
-        rider.turn(True)
-    for _ in range(40):  # past the first updates, in which more is looked at
+    if rider is not None:
+        rider.on(loop)
+    for _ in range(64):  # past the first updates, in which more is looked at
         loop.update()
     sys.setprofile(count)
     for _ in range(steps):
         loop.update()
     sys.setprofile(None)
-    if on:
-        rider.turn(False)
+    if rider is not None:
+        rider.off()
     return number / steps
 
 
-def row(make: Callable[[], Loop], *, pairs: int, steps: int, seed: int) -> tuple[str, bool]:
+class Price(NamedTuple):
+    """What an update costs more, in seconds, with its interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.middle * 1e6:+.0f} ({self.low * 1e6:+.0f} to {self.high * 1e6:+.0f})"
+
+
+def price(on: list[float], off: list[float]) -> Price:
+    """Hodges and Lehmann's estimate of the differences."""
+    found = hodges_lehmann([a - b for a, b in zip(on, off, strict=True)], 0.95)
+    return Price(found.middle, found.low, found.high)
+
+
+def row(make: Callable[[], Loop], *, rounds: int, steps: int, seed: int) -> tuple[str, bool]:
     """One line of the table, and whether what was aimed at is reached."""
     loop = make()
     turn(loop, 20)
-    on, off = pairs_of(loop, pairs=pairs, steps=steps, seed=seed, switch=True)
-    same, again = pairs_of(loop, pairs=pairs, steps=steps, seed=seed + 1, switch=False)
-    ratio = hodges_lehmann(log_ratios(on, off), 0.95)
-    nothing = hodges_lehmann(log_ratios(same, again), 0.95)
-    added = hodges_lehmann([a - b for a, b in zip(on, off, strict=True)], 0.95)
-    more = calls(loop, on=True) - calls(loop, on=False)
-    step = median(off)
-    met = added.middle <= MOST_S and (ratio.middle < MOST or step < LONG_S)
+    riders = {"off": None, "again": None, "watched": Switch(), "resting": Switch(resting=True)}
+    found = rounds_of(loop, riders, rounds=rounds, steps=steps, seed=seed)
+    off = found["off"]
+    step, load = median(off), os.getloadavg()[0]
+    watched, resting, nothing = (price(found[name], off) for name in ("watched", "resting", "again"))
+    share = BURST / PERIOD
+    mixed = [share * w + (1 - share) * r for w, r in zip(found["watched"], found["resting"], strict=True)]
+    paid = price(mixed, off) if step < QUICK_NS / 1e9 else watched
+    ratio = hodges_lehmann(log_ratios(found["watched"] if paid is watched else mixed, off), 0.95)
+    bare = calls(loop, None)
+    more = [calls(loop, Switch(resting=rests)) - bare for rests in (False, True)]
+    met = watched.middle <= MOST_S and (ratio.middle < MOST or step < LONG_S)
     line = (
-        f"| {loop.name} | {step * 1e3:.2f} | {added.middle * 1e6:+.0f} | {added.low * 1e6:+.0f} to {added.high * 1e6:+.0f} | "
-        f"{ratio.middle:+.2%} | {ratio.low:+.2%} to {ratio.high:+.2%} | {nothing.low:+.2%} to {nothing.high:+.2%} | "
-        f"{more:.0f} | {'yes' if met else 'NO'} |"
+        f"| {loop.name} | {step * 1e3:.2f} | {watched} | {resting} | {nothing} | {paid} | "
+        f"{ratio.middle:+.2%} ({ratio.low:+.2%} to {ratio.high:+.2%}) | {bare:.0f} | {more[0]:+.0f} | {more[1]:+.0f} | "
+        f"{load:.1f} | {'yes' if met else 'NO'} |"
     )
     return line, met
 
 
+HEAD = """# What riding aboard costs a script
+
+`python benchmarks/script_overhead.py --rounds {rounds} --steps {steps}`: in one process, turns of {steps} updates with every
+patch in place (watched), with every patch in place but between two bursts (resting), and twice with every patch gone, in
+random order within each round. Times are those of the training thread on a core, one thread, µs more per update than
+without; Hodges–Lehmann estimates with their 95 % intervals. A/A is one of the two turns without against the other. Updates
+under {quick:.0f} ms are watched {burst} of {period}; what a script pays is then the mixture, and else the price of a watched one.
+Calls are Python and C calls of one update, and how many more there are watched and resting. The line sampler, a thread that
+looks 50 times a second, is off here, as in races.
+
+| loop | update, ms | watched, µs more | resting, µs more | A/A, µs | paid, µs | paid, of the update | calls | watched | resting | load | as aimed at |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="loops to run: mlp, adam, cnn, transformer")
     parser.add_argument("--write", type=Path, help="a Markdown file for the result")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
-    rows = [row(make, pairs=options.pairs, steps=options.steps, seed=options.seed) for make in (mlp, cnn, transformer)]
-    lines = [
-        "# What riding aboard costs a script",
-        "",
-        (
-            f"`python benchmarks/script_overhead.py --pairs {options.pairs} --steps {options.steps}`: in one process, "
-            f"{options.steps} updates with every patch in place and {options.steps} with every patch gone, in random order "
-            "within each pair. Times are those of the training thread on a core, one thread; Hodges–Lehmann estimates with "
-            f"their 95 % intervals; load average {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores. A/A is the "
-            "same design with nothing switched. Calls are Python and C calls that an update makes more."
-        ),
-        "",
-        "| loop | update, ms | µs more | 95 % | on against off | 95 % | A/A, 95 % | calls more | as aimed at |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(line for line, _ in rows),
-        "",
-    ]
-    print("\n".join(lines))
+    chosen = [m for m in (mlp, adam, cnn, transformer) if options.only is None or m.__name__ in options.only.split(",")]
+    head = HEAD.format(rounds=options.rounds, steps=options.steps, quick=QUICK_NS / 1e6, burst=BURST, period=PERIOD)
+    print(head, end="")
+    rows = []
+    for make in chosen:
+        rows.append(row(make, rounds=options.rounds, steps=options.steps, seed=options.seed))
+        print(rows[-1][0], flush=True)
     if options.write is not None:
         options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text("\n".join(lines))
+        options.write.write_text(head + "".join(f"{line}\n" for line, _ in rows))
     raise SystemExit(0 if all(met for _, met in rows) else 1)
 
 
