@@ -139,9 +139,8 @@ def test_every_script_in_the_folder_stands_in_the_table():
 def test_it_is_attached_and_stops_at_exactly_the_update_that_was_asked_for(style):
     seen = ridden(available(style), watch=True)
     trained = [process for process in seen.stream.processes if process.updates]
-    assert [(process.stopped.reason, process.updates) for process in trained] == [
-        ("updates", style.updates)
-    ] * style.training
+    ends = [(process.stopped.reason, process.updates) for process in trained]
+    assert ends == [("updates", style.updates)] * style.training, (seen.reason, seen.words, seen.stream.troubles)
 
 
 @of_each(TABLE)
