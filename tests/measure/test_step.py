@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from netdyno.errors import TargetError
-from netdyno.measure.step import Stepper, evaluating, forward_loss, one_batch, train_on
-from netdyno.measure.stopwatch import Reading, Stopwatch
+from netdyno.measure.step import Stepper, beside_others, evaluating, forward_loss, one_batch, train_on
+from netdyno.measure.stopwatch import Bystanders, Reading, Stopwatch
+from netdyno.records.measured import Split, Turn
 from netdyno.targets.workload import Workload
 
 
@@ -135,3 +136,14 @@ def test_the_loss_is_computed_inside_the_forward_contexts():
     batch = one_batch(subject)
     plain = forward_loss(workload().fresh(0), batch)
     assert forward_loss(subject, batch) != plain
+
+
+def test_workers_that_mostly_sleep_crowd_one_core_together():
+    turn = Turn(steps=10, time=Split(running=0.03, waiting=0.03, blocked=0.04))
+    sleepers = Bystanders(dict.fromkeys(range(8), (0.006, 0.0)), ended=0.0, busy=0.078)
+    alone = beside_others(turn, sleepers, cores=1)
+    assert alone.crowded
+    assert alone.per_step == pytest.approx(0.01), (
+        "nobody else had the core: all of the waiting is for one's own workers"
+    )
+    assert not beside_others(turn, sleepers, cores=16).crowded

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from netdyno.measure import stopwatch
 from netdyno.measure.stopwatch import (
     Neighbourhood,
     Reading,
@@ -292,3 +293,18 @@ def test_what_the_machine_does_is_asked_only_when_tasks_can_crowd_the_cores():
     assert few.busy is None
     assert enough.busy > 0
     assert enough.since(few).busy is None
+
+
+STAT = b"""cpu  900 0 100 5000 0 10 0 0 0 0
+cpu0 800 0 50 2500 0 5 0 0 0 0
+cpu1 100 0 50 2500 0 5 0 0 0 0
+intr 12345
+"""
+
+
+@pytest.mark.parametrize(("mine", "ticks"), [({0, 1}, 1010), ({1}, 155)])
+def test_only_programs_on_the_cores_that_this_process_may_use_stand_in_its_way(tmp_path, monkeypatch, mine, ticks):
+    (tmp_path / "stat").write_bytes(STAT)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: mine)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert stopwatch._busy(stopwatch._Open(str(tmp_path / "stat"))) == ticks / stopwatch.TICKS

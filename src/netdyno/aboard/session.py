@@ -27,7 +27,7 @@ PATIENCE = 80
 # A turn that meets so many odd iterations per usual one will not come to its end: what was usual no longer is.
 MOST_ODD = 8
 # A thread that ran for less than this share of a turn did not stand in anybody's way.
-AT_WORK = 0.05
+AT_WORK = 0.01
 
 Message = dict[str, Any]
 
@@ -411,9 +411,12 @@ def beside() -> Beside:
 
 
 def _busy() -> float:
-    with contextlib.suppress(OSError, ValueError), open("/proc/stat") as file:
-        user, nice, system, _, _, interrupts, soft = (int(field) for field in file.readline().split()[1:8])
-        return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+    """What all programs spent on the cores that this process may use, in seconds."""
+    with contextlib.suppress(OSError, ValueError, AttributeError), open("/proc/stat") as file:
+        mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        rows = [line.split() for line in file if line.partition(" ")[0] in mine]
+        # user, nice, system, interrupts and soft interrupts: neither idle nor waiting for a disk
+        return sum(int(row[at]) for row in rows for at in (1, 2, 3, 6, 7)) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 

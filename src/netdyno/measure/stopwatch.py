@@ -41,6 +41,8 @@ TRIES = 3
 # Off a core for less than this since the file was last read: not worth reading it again, which costs more than all
 # else in the middle of a step, where nothing of it is in a cache. The time is told apart at the next reading.
 UNSEEN_NS = 10_000
+# A line of /proc/stat for each core has at most some hundred characters: room for two hundred cores.
+BYTES_OF_STAT = 1 << 15
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -96,7 +98,8 @@ class Bystanders(NamedTuple):
     """What went on beside the calling thread, in seconds since some moment long ago.
 
     `tasks` has run time and run delay of each other thread of this process and of its children; `ended` is the run time
-    of children that are no more; `busy` is what all programs together spent on the cores, to the hundredth of a second,
+    of children that are no more; `busy` is what all programs together spent on the cores that this process may use, to
+    the hundredth of a second,
     and None where too few tasks are there to crowd the cores: nobody asks then, and of all this it is the dearest to read.
     """
 
@@ -229,12 +232,26 @@ def _opened(path: str) -> _Open | None:
 
 
 def _busy(file: _Open | None) -> float | None:
+    """What all programs spent on the cores that this process may use: others stand in nobody's way here."""
     if file is None:
         return None
     with contextlib.suppress(OSError, IndexError, ValueError):
-        user, nice, system, _, _, interrupts, soft = (int(field) for field in file.read()[1:8])
-        return (user + nice + system + interrupts + soft) / TICKS
+        lines = os.pread(file.handle, BYTES_OF_STAT, 0).splitlines()
+        mine = os.sched_getaffinity(0)
+        # The first line holds the sum over all cores, which a process that may use all of them need not make anew.
+        whole = len(mine) == os.cpu_count()
+        rows = lines[:1] if whole else [line for line in lines[1:] if line[:3] == b"cpu" and _number(line) in mine]
+        return sum(map(_spent, rows)) / TICKS if rows else None
     return None
+
+
+def _number(line: bytes) -> int:
+    return int(line.split(maxsplit=1)[0][3:])
+
+
+def _spent(line: bytes) -> int:
+    user, nice, system, _, _, interrupts, soft = (int(field) for field in line.split()[1:8])
+    return user + nice + system + interrupts + soft
 
 
 def children(process: int) -> list[int]:
