@@ -44,12 +44,12 @@ NAMES = (*PHASES, *(f"after {name}" for name in PHASES))
 # What is done beside the work: within an evaluation these leave the evaluation on when they end.
 ASIDES = frozenset((LOSS, SYNC, SAVE, LOG, SCHEDULER, RECOMPUTE))
 
-# Whoever is put aside is so for longer than this. What is shorter was running, and if a part of it was not, the next
-# longer phase makes up for it: half of all boundaries are spared a system call, which costs more than all else there.
-SHORT_NS = 20_000
-# Off a core for less than this since it was last noted: noting it takes another system call, up to 15 µs with cold
-# caches. What a neighbour or a wait takes is more, and what is not noted now is noted later.
+# Off a core for less than this since it was last noted: noting it takes a system call, up to 15 µs with cold caches.
+# What a neighbour or a wait takes is more, and what is not noted now is noted later.
 UNSEEN_NS = 30_000
+# A phase as short as that cannot have anything to note by itself: it is taken to have run, and if a part of it did not,
+# a longer phase makes up for it. Half of all boundaries are spared a look at the clock that is a system call.
+SHORT_NS = UNSEEN_NS
 
 
 class Clocks(NamedTuple):
