@@ -27,13 +27,18 @@ class Fake:
         self.readings = iter(readings)
         self.now = None
         self.looks = 0
+        self.looked = False
 
     def wall(self):
-        self.now = next(self.readings)
+        if self.now is None or not self.looked:
+            self.now = next(self.readings)
+        self.looked = False
         return self.now[0]
 
     def running(self):
-        self.looks += 1
+        if self.now is None:
+            self.now = next(self.readings)
+        self.looks, self.looked = self.looks + 1, True
         return self.now[1]
 
     def waiting(self):
@@ -165,3 +170,12 @@ def test_another_thread_brings_its_own_clocks():
     assert made.on
     assert made.clocks is not None
     assert made.stack == []
+
+
+def test_a_thread_that_is_put_aside_while_its_clock_is_read_waits_in_the_phase_that_ends():
+    walls, waits = iter([0, 100 * US, 900 * US, 905 * US]), iter([0, 800 * US])
+    made = Account(Clocks(lambda: next(walls), iter([0, 100 * US]).__next__, lambda: next(waits)))
+    made.start()
+    made.push(FORWARD)
+    made.switch(DATA)
+    assert made.phases() == {"after netdyno": [100 * US, 800 * US, 0], "forward": [5 * US, 0, 0]}

@@ -128,8 +128,9 @@ class Account:
         if self.clocks is None:
             self.clocks = thread_clocks()
         self.wall_ns = self.clocks.wall
+        ran = self.clocks.running()
         self.seen = self.wall_ns()
-        self.noted = self.seen - self.clocks.running()
+        self.noted = self.seen - ran
         self.waited = self.clocks.waiting()
         self.current = GAP + after
         self.stack.clear()
@@ -157,29 +158,31 @@ class Account:
         """End what is on and begin `phase`."""
         if self.on:  # else who asks what is on gets an answer all the same
             wall = self.wall_ns()
-            spent = wall - self.seen
-            self.total[self.current] += spent
-            if spent >= SHORT_NS:
-                self._note(wall, spent)
+            if wall - self.seen >= SHORT_NS:
+                wall = self._note()
+            self.total[self.current] += wall - self.seen
             self.seen = wall
         self.current = phase
 
-    def _note(self, wall: int, spent: int) -> None:
-        """Take down how much of `spent` the thread was not on a core.
+    def _note(self) -> int:
+        """Take down how much of what is on the thread was not on a core, and give its end.
 
-        The clocks are not read at one instant, so a part may seem larger than the whole. What is too much here belongs
-        to a phase that follows, whose wall time holds it: carried over, not dropped.
+        A thread whose turn is over is put aside at its next system call, and that is often ours: so the wall clock is
+        read last, and the wait belongs to what was on. The clocks are not read at one instant, so a part may seem larger
+        than the whole. What is too much here belongs to a phase that follows: carried over, not dropped.
         """
         assert self.clocks is not None
-        off = wall - self.clocks.running() - self.noted
-        if off < UNSEEN_NS:
-            return
-        off = min(off, spent)
-        waited = max(0, min(self.clocks.waiting() - self.waited, off))
-        self.noted += off
-        self.waited += waited
-        self.off[self.current] += off
-        self.waiting[self.current] += waited
+        ran = self.clocks.running()
+        wall = self.wall_ns()
+        off = wall - ran - self.noted
+        if off >= UNSEEN_NS:
+            off = min(off, wall - self.seen)
+            waited = max(0, min(self.clocks.waiting() - self.waited, off))
+            self.noted += off
+            self.waited += waited
+            self.off[self.current] += off
+            self.waiting[self.current] += waited
+        return wall
 
     def push(self, phase: int) -> None:
         """Begin `phase` within what is on."""
