@@ -40,9 +40,10 @@ GAP = "after "
 Seen = dict[str, Any]
 
 
-def command(public: Public, root: Path, python: Path) -> tuple[str, ...]:
-    """The words that start the script, the interpreter or program first."""
-    words = shlex.split(public.command.replace("{root}", str(root)))
+def command(public: Public, root: Path, python: Path, *, whole: bool = False) -> tuple[str, ...]:
+    """The words that start the script, the interpreter or program first; `whole` for a run of its author's length."""
+    told = public.whole if whole and public.whole else public.command
+    words = shlex.split(told.replace("{root}", str(root)))
     return (str(python.parent / words[0]), *words[1:]) if words[0] in PROGRAMS else (str(python), *words)
 
 
@@ -238,13 +239,15 @@ def attempted(do) -> Seen:
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
-def the_script(public: Public, options: argparse.Namespace) -> Script:
-    return parse(None, command(public, options.root, options.python), cwd=options.root / public.folder)
+def the_script(public: Public, options: argparse.Namespace, *, whole: bool = False) -> Script:
+    words = command(public, options.root, options.python, whole=whole)
+    return parse(None, words, cwd=options.root / public.folder)
 
 
 def diagnosed(words: tuple[str, ...], public: Public, options: argparse.Namespace, *, patience_s: float) -> Seen:
     store = options.root / "results" / "store" / public.name
-    return told_by(words, public, the_script(public, options), store=store, limit_s=patience_s)
+    script = the_script(public, options, whole=words[0] == "tune")
+    return told_by(words, public, script, store=store, limit_s=patience_s)
 
 
 def in_short(stage: str, seen: Seen) -> str:

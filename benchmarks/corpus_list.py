@@ -31,6 +31,9 @@ class Public:
     defects: dict[str, str] = field(default_factory=dict)
     note: str = ""
     tune: bool = False
+    whole: str = (
+        ""  # the command of a run as long as its author's, for tuning: what a change costs to set up must pay back
+    )
 
 
 PROGRAMS = ("torchrun", "accelerate")
@@ -48,6 +51,7 @@ EXAMPLES = (
     _example(
         "mnist",
         "main.py --epochs 1",
+        whole="main.py",
         folder="mnist",
         data=MNIST,
         tune=True,
@@ -59,6 +63,7 @@ EXAMPLES = (
     _example(
         "mnist_rnn",
         "main.py --epochs 1",
+        whole="main.py",
         folder="mnist_rnn",
         data=MNIST,
         tune=True,
@@ -67,6 +72,7 @@ EXAMPLES = (
     _example(
         "vae",
         "main.py --epochs 1",
+        whole="main.py",
         folder="vae",
         data=MNIST,
         tune=True,
@@ -79,7 +85,9 @@ EXAMPLES = (
         updates=6,
         tune=True,
     ),
-    _example("dcgan", "main.py --dataset fake --niter 1 --workers 0 --batchSize 16", folder="dcgan", updates=12),
+    _example(
+        "dcgan", "main.py --dataset fake --niter 1 --workers 0 --batchSize 16", folder="dcgan", updates=12, tune=True
+    ),
     _example(
         "mnist_forward_forward",
         "main.py --epochs 40 --no_accel --train_size 1000 --test_size 200",
@@ -89,6 +97,8 @@ EXAMPLES = (
     _example(
         "siamese",
         "main.py --epochs 1",
+        whole="main.py",
+        tune=True,
         folder="siamese_network",
         data=MNIST,
         updates=6,
@@ -181,6 +191,7 @@ KARPATHY = (
     ),
     Public(
         name="mingpt_adder",
+        tune=True,
         repository="karpathy/minGPT",
         folder="minGPT",
         command="projects/adder/adder.py --trainer.max_iters=120 --trainer.num_workers=0",
@@ -219,18 +230,19 @@ def _gan(name: str, command: str, **fields: object) -> Public:
 
 
 GANS = (
-    _gan("wgan_gp", "wgan_gp.py --n_epochs 1", updates=36, tune=True),
+    _gan("wgan_gp", "wgan_gp.py --n_epochs 1", whole="wgan_gp.py --n_epochs 20", updates=36, tune=True),
     _gan("infogan", "infogan.py --n_epochs 1 --batch_size 32", updates=18),
-    _gan("plain", "gan.py --n_epochs 1"),
+    _gan("plain", "gan.py --n_epochs 1", whole="gan.py --n_epochs 20", tune=True),
     _gan("wgan", "wgan.py --n_epochs 1", updates=36),
     _gan("dcgan", "dcgan.py --n_epochs 1 --batch_size 32", updates=20),
-    _gan("acgan", "acgan.py --n_epochs 1 --batch_size 32", updates=20),
-    _gan("aae", "aae.py --n_epochs 1"),
+    _gan("acgan", "acgan.py --n_epochs 1 --batch_size 32", updates=20, tune=True),
+    _gan("aae", "aae.py --n_epochs 1", whole="aae.py --n_epochs 20", tune=True),
 )
 
 UNET = (
     Public(
         name="unet",
+        tune=True,
         repository="milesial/Pytorch-UNet",
         folder="Pytorch-UNet",
         command="train.py --amp --epochs 1 --batch-size 1 --scale 0.5",
