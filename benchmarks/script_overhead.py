@@ -211,7 +211,17 @@ def price(on: list[float], off: list[float]) -> Price:
     return Price(found.middle, found.low, found.high)
 
 
-def row(make: Callable[[], Loop], *, rounds: int, steps: int, seed: int) -> tuple[str, bool]:
+def reached(watched: Price, ratio) -> str:
+    """Whether the whole interval keeps to what was aimed at, or breaks it; on a busy machine often neither."""
+    ends = [(watched.low - MOST_S, watched.high - MOST_S)]
+    if ratio is not None:
+        ends.append((ratio.low - MOST, ratio.high - MOST))
+    if any(low > 0 for low, _ in ends):
+        return "NO"
+    return "yes" if all(high <= 0 for _, high in ends) else "not decided"
+
+
+def row(make: Callable[[], Loop], *, rounds: int, steps: int, seed: int) -> tuple[str, str]:
     """One line of the table, and whether what was aimed at is reached."""
     loop = make()
     turn(loop, 20)
@@ -226,11 +236,11 @@ def row(make: Callable[[], Loop], *, rounds: int, steps: int, seed: int) -> tupl
     ratio = hodges_lehmann(log_ratios(found["watched"] if paid is watched else mixed, off), 0.95)
     bare = calls(loop, None)
     more = [calls(loop, Switch(resting=rests)) - bare for rests in (False, True)]
-    met = watched.middle <= MOST_S and (ratio.middle < MOST or step < LONG_S)
+    met = reached(watched, ratio if step >= LONG_S else None)
     line = (
         f"| {loop.name} | {step * 1e3:.2f} | {watched} | {resting} | {nothing} | {paid} | "
         f"{ratio.middle:+.2%} ({ratio.low:+.2%} to {ratio.high:+.2%}) | {bare:.0f} | {more[0]:+.0f} | {more[1]:+.0f} | "
-        f"{load:.1f} | {'yes' if met else 'NO'} |"
+        f"{load:.1f} | {met} |"
     )
     return line, met
 
@@ -270,7 +280,7 @@ def main() -> None:
     if options.write is not None:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         options.write.write_text(head + "".join(f"{line}\n" for line, _ in rows))
-    raise SystemExit(0 if all(met for _, met in rows) else 1)
+    raise SystemExit(1 if any(met == "NO" for _, met in rows) else 0)
 
 
 if __name__ == "__main__":
