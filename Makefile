@@ -1,6 +1,7 @@
 # `make demo`   the main job on a built-in workload, from a fresh clone
 # `make test`   everything that is checked, installing what is missing
 # `make check`  the same without installing, in the environment BIN (for instance BIN=/path/to/venv/bin)
+# `make slow`   scripts in every style and framework, and what else takes long; wants the extra `styles`
 # `make bench-NAME`  one of benchmarks/NAME.py; they take minutes and print tables
 
 PYTHON ?= python3
@@ -14,7 +15,10 @@ QUICK := records stats verdicts rules store reports
 QUICK_TESTS := $(wildcard $(addprefix tests/,$(QUICK)))
 QUICK_SOURCE := $(addprefix src/netdyno/,$(QUICK))
 
-.PHONY: demo test check format lint types quick rest examples
+# What takes long and is checked all the same; the rest of the slow tests is for `make slow`.
+DEAR := tests/interventions tests/test_gpu.py
+
+.PHONY: demo test check format lint types quick rest dear slow examples
 .DEFAULT_GOAL := check
 
 demo: $(INSTALLED)
@@ -23,7 +27,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(MAKE) check BIN=$(VENV)/bin
 
-check: format lint types quick rest examples
+check: format lint types quick rest dear examples
 
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
@@ -45,7 +49,13 @@ quick:
 	$(BIN)/python -m pytest -q --doctest-modules $(QUICK_TESTS) $(QUICK_SOURCE)
 
 rest:
-	$(BIN)/python -m pytest -q --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE)) tests src/netdyno
+	$(BIN)/python -m pytest -q -m "not slow" --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE)) tests src/netdyno
+
+dear:
+	$(BIN)/python -m pytest -q -m slow $(DEAR)
+
+slow:
+	$(BIN)/python -m pytest -q -m slow tests
 
 examples:
 	@for example in $(wildcard examples/[0-9]*.py); do \
