@@ -31,7 +31,7 @@ from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Targe
 from netdyno.scripts.evidence import evidence as evidence_of
 from netdyno.scripts.launch import Ride
 from netdyno.store import Store
-from netdyno.targets.script import Script
+from netdyno.targets.script import Script, Way
 from netdyno.trials.script_choose import facts_of, proposals
 from netdyno.trials.script_lab import ScriptLab
 from netdyno.verdicts.attribute import key_of
@@ -43,6 +43,7 @@ NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache
 MOST_FILES = 400
 # What half of all scripts are called: the folder tells them apart.
 NOBODY = {"main", "train", "run", "__main__"}
+IN_SETTINGS = ("in_place", "online")  # of the way a script was run, what a replay must know
 OWN_FILE = "{} (your own file, which changed meanwhile)"
 
 
@@ -51,26 +52,16 @@ def tune(
     plan: Plan,
     *,
     store: Store,
+    way: Way = Way(),  # noqa: B008 - a value that nobody can change
     listener: Listener = silent,
-    in_place: bool = False,
-    online: bool = False,
-    updates: int | None = None,
     resume: Record | None = None,
     command: str = "",
 ) -> Record:
     """The main job on a script. Raises NetdynoError for what the user can put right."""
-    steps = (
-        bench.describe,
-        watch(updates),
-        bench.diagnose_step,
-        listen,
-        bench.walk,
-        bench.prune,
-        patch,
-        attribute,
-        bench.close,
-    )
-    return _run(steps, script, plan, store, listener, in_place=in_place, online=online, resume=resume, command=command)
+    tries = (listen, bench.walk, bench.prune, patch, attribute)
+    steps = (bench.describe, watch(way.updates), bench.diagnose_step, *tries, close)
+    campaign, record = _begin(script, resume.plan if resume else plan, store, listener, way)
+    return _through(steps, campaign, resume or replace(record, command=command or record.command))
 
 
 def diagnose(
@@ -78,35 +69,27 @@ def diagnose(
     plan: Plan,
     *,
     store: Store,
+    way: Way = Way(),  # noqa: B008 - a value that nobody can change
     listener: Listener = silent,
-    in_place: bool = False,
-    online: bool = False,
-    updates: int | None = None,
     command: str = "",
 ) -> Record:
-    """Watch a script and say what holds it back, trying nothing."""
-    steps = (bench.describe, watch(updates), bench.diagnose_step, close)
-    return _run(steps, script, plan, store, listener, in_place=in_place, online=online, resume=None, command=command)
+    """Watch a script and say what holds it back, trying nothing. Raises NetdynoError."""
+    steps = (bench.describe, watch(way.updates), bench.diagnose_step, close)
+    campaign, record = _begin(script, plan, store, listener, way)
+    return _through(steps, campaign, replace(record, command=command or record.command))
 
 
-def _run(
-    steps: tuple[bench.Step, ...],
-    script: Script,
-    plan: Plan,
-    store: Store,
-    listener: Listener,
-    *,
-    in_place: bool,
-    online: bool,
-    resume: Record | None,
-    command: str,
-) -> Record:
-    plan = resume.plan if resume is not None else plan
-    lab = ScriptLab(
-        script=script, plan=plan, listener=listener, chance=random.Random(plan.seed), in_place=in_place, online=online
-    )
+def _through(steps: tuple[bench.Step, ...], campaign: Campaign, record: Record) -> Record:
+    campaign.facts = _facts(record.evidence, record.ceilings)  # of a run that is resumed; else of nothing
+    try:
+        return bench.through(steps, campaign, record)
+    finally:
+        lab_of(campaign).close()
+
+
+def _begin(script: Script, plan: Plan, store: Store, listener: Listener, way: Way) -> tuple[Campaign, Record]:
     campaign = Campaign(
-        lab=lab,
+        lab=_lab(script, plan, listener, way, seed=plan.seed),
         store=store,
         listener=listener,
         clock=time.monotonic,
@@ -114,16 +97,21 @@ def _run(
         propose=_propose,
         look_under=_look_under,
     )
-    settings = {name: "yes" for name, on in (("in place", in_place), ("online", online)) if on}
-    if resume is not None:
-        campaign.facts = _facts(resume.evidence, resume.ceilings)
-    try:
-        return bench.through(steps, campaign, resume or _blank(script, plan, store, command, settings))
-    finally:
-        lab.close()
+    return campaign, _blank(script, plan, store, way)
 
 
-def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dict[str, str]) -> Record:
+def _lab(script: Script, plan: Plan, listener: Listener, way: Way, *, seed: int | None = None) -> ScriptLab:
+    return ScriptLab(
+        script=script,
+        plan=plan,
+        listener=listener,
+        chance=random.Random(seed),
+        in_place=way.in_place,
+        online=way.online,
+    )
+
+
+def _blank(script: Script, plan: Plan, store: Store, way: Way) -> Record:
     text = script.file.read_bytes() if script.file is not None and script.file.is_file() else b""
     name = f"{script.cwd.name}/{script.name}" if script.name in NOBODY else script.name
     target = Target(
@@ -133,7 +121,7 @@ def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dic
         items_per_step=1,
         steps_per_epoch=None,
         source_hash=hashlib.blake2b(text, digest_size=8).hexdigest() if text else "",
-        settings=settings,
+        settings={name: "yes" for name in IN_SETTINGS if getattr(way, name)},
         command=script.argv,
         folder=str(script.cwd),
     )
@@ -141,7 +129,7 @@ def _blank(script: Script, plan: Plan, store: Store, command: str, settings: dic
         id=store.new_id(name),
         made_by=f"netdyno {__version__}",
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command or shlex.join(sys.argv),
+        command=shlex.join(sys.argv),
         target=target,
         plan=plan,
     )
@@ -348,14 +336,8 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     if record.attribution is None or record.environment is None:
         raise bench.nothing_claimed(record)
     script = script_of(record)
-    lab = ScriptLab(
-        script=script,
-        plan=record.plan,
-        listener=listener,
-        chance=random.Random(),
-        in_place="in place" in record.target.settings,
-        online="online" in record.target.settings,
-    )
+    way = Way(**{name: True for name in IN_SETTINGS if name in record.target.settings})
+    lab = _lab(script, record.plan, listener, way)
     try:
         return bench.replayed(record, lab)
     finally:

@@ -7,7 +7,7 @@ from netdyno.cli._declare import Argument, Option, Rest
 from netdyno.errors import NetdynoError
 
 if TYPE_CHECKING:
-    from netdyno.targets.script import Script
+    from netdyno.targets.script import Script, Way
 
 Words = Annotated[
     tuple[str, ...],
@@ -54,3 +54,10 @@ def script_named(reference: str | None, words: tuple[str, ...], module: str | No
             hint="give the script's path, or its whole command after `--`",
         )
     return None
+
+
+def way(*, in_place: bool, online: bool, updates: int | None = None) -> "Way":
+    """How the script is to be run."""
+    from netdyno.targets.script import Way
+
+    return Way(in_place=in_place, online=online, updates=updates)

@@ -10,14 +10,14 @@ from netdyno.cli._endings import DONE, NO, naming_the_record
 from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
 from netdyno.cli._output import colour, put, tell, width
 from netdyno.cli._progress import listening, loading
-from netdyno.cli._scripts import InPlace, Module, Online, Updates, Words, script_named
+from netdyno.cli._scripts import InPlace, Module, Online, Updates, Words, script_named, way
 from netdyno.errors import NetdynoError
 from netdyno.records.diagnosis import Outcome
 from netdyno.records.record import Plan, Record
 from netdyno.store import Store
 
 if TYPE_CHECKING:
-    from netdyno.targets.script import Script
+    from netdyno.targets.script import Script, Way
 
 
 def doctor(
@@ -54,7 +54,8 @@ def doctor(
     script = script_named(subject, words, module)
     plan = Plan(budget_s=options.duration(budget), seed=seed)
     if script is not None:
-        record = _watched(script, plan, shelf, progress, updates=updates, in_place=in_place, online=online)
+        chosen = way(in_place=in_place, online=online, updates=updates)
+        record = _watched(script, chosen, plan, shelf, progress)
     elif subject is None:
         raise _nothing()
     elif is_workload(subject):
@@ -108,30 +109,13 @@ def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) 
     return record
 
 
-def _watched(
-    script: "Script",
-    plan: Plan,
-    shelf: Store,
-    progress: ProgressForm,
-    *,
-    updates: int | None,
-    in_place: bool,
-    online: bool,
-) -> Record:
+def _watched(script: "Script", way: "Way", plan: Plan, shelf: Store, progress: ProgressForm) -> Record:
     with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
         loading(listener)
         from netdyno import bench_script
 
-        record = bench_script.diagnose(
-            script,
-            plan,
-            store=shelf,
-            listener=listener,
-            in_place=in_place,
-            online=online,
-            updates=updates,
-            command=options.command_line(),
-        )
+        command = options.command_line()
+        record = bench_script.diagnose(script, plan, way=way, store=shelf, listener=listener, command=command)
     for failure in record.failures:
         tell(failure.says)
     tell(f"record:  {shelf.path(record.id)}")

@@ -18,13 +18,13 @@ from netdyno.cli._options import (
 )
 from netdyno.cli._output import answer, tell, write_leavings
 from netdyno.cli._progress import listening, loading
-from netdyno.cli._scripts import InPlace, Module, Online, Target, Words, script_named
+from netdyno.cli._scripts import InPlace, Module, Online, Target, Words, script_named, way
 from netdyno.errors import NetdynoError
 from netdyno.records.record import Plan, Record
 from netdyno.store import Store
 
 if TYPE_CHECKING:
-    from netdyno.targets.script import Script
+    from netdyno.targets.script import Script, Way
 
 DEFAULT = Plan()
 # Who says how much memory there is needs it to fit first, and to be fast second.
@@ -99,7 +99,9 @@ def tune(
     )  # fmt: skip
     script = script_named(reference, words, module) if earlier is None else _script_of(earlier)
     if script is not None:
-        record = _tuned_script(script, plan, shelf, earlier, progress, in_place=in_place, online=online)
+        record = _tuned_script(
+            script, way(in_place=in_place, online=online), plan, shelf, earlier=earlier, progress=progress
+        )
     else:
         record = _tuned(_target(reference, earlier), plan, shelf, earlier, progress)
     answer(record, json=json)
@@ -119,29 +121,14 @@ def _tuned(reference: str, plan: Plan, shelf: Store, earlier: Record | None, pro
 
 
 def _tuned_script(
-    script: "Script",
-    plan: Plan,
-    shelf: Store,
-    earlier: Record | None,
-    progress: ProgressForm,
-    *,
-    in_place: bool,
-    online: bool,
+    script: "Script", way: "Way", plan: Plan, shelf: Store, *, earlier: Record | None, progress: ProgressForm
 ) -> Record:
     with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
         loading(listener)
         from netdyno import bench_script
 
-        return bench_script.tune(
-            script,
-            plan,
-            store=shelf,
-            listener=listener,
-            in_place=in_place,
-            online=online,
-            resume=earlier,
-            command=options.command_line(),
-        )
+        command = options.command_line()
+        return bench_script.tune(script, plan, way=way, store=shelf, listener=listener, resume=earlier, command=command)
 
 
 def _script_of(earlier: Record) -> "Script | None":

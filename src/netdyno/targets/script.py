@@ -45,6 +45,14 @@ class Script:
     kind: Kind
 
 
+class Way(NamedTuple):
+    """How a script is to be run: in its own folder instead of a scratch copy, with hubs in reach, watched for so many updates."""
+
+    in_place: bool = False
+    online: bool = False
+    updates: int | None = None
+
+
 class _Found(NamedTuple):
     name: str
     file: Path | None
