@@ -249,8 +249,7 @@ def patch(campaign: Campaign, record: Record) -> Record:
     if not record.recipe:
         return record
     campaign.says("writing the patch")
-    lab = lab_of(campaign)
-    made, unsafe = edits.patch(record.recipe, sources_of(lab.script), sites_of(lab.script, record.evidence))
+    made, unsafe = _edits(lab_of(campaign), record)
     by_id = {change.id: change for change in record.recipe}
     unpatched = tuple(
         Unpatched(
@@ -260,10 +259,16 @@ def patch(campaign: Campaign, record: Record) -> Record:
         )
         for each in unsafe
     )
-    if made and not unsafe:
-        lab.edited[key_of(record.recipe)] = {edit.file: edit.after for edit in made}
     files = tuple(edit.file for edit in made)
     return replace(record, patch=Patch(diff=edits.unified(made), files=files, unpatched=unpatched))
+
+
+def _edits(lab: ScriptLab, record: Record) -> tuple[tuple[edits.Edit, ...], tuple[edits.Unsafe, ...]]:
+    """What the recipe is as an edit. Where that is complete, the lab runs the edited script in the recipe's place."""
+    made, unsafe = edits.patch(record.recipe, sources_of(lab.script), sites_of(lab.script, record.evidence))
+    if made and not unsafe:
+        lab.edited[key_of(record.recipe)] = {edit.file: edit.after for edit in made}
+    return made, unsafe
 
 
 def sources_of(script: Script) -> dict[str, str]:
@@ -298,10 +303,13 @@ def _inside(script: Script, file: str) -> str:
 
 def attribute(campaign: Campaign, record: Record) -> Record:
     """The whole gain, split over the kept changes; the total is that of the edited script, where the edit is complete."""
+    lab = lab_of(campaign)
+    if record.patch is not None and not lab.edited:  # the run was cut short after the patch was written
+        _edits(lab, record)
     record = bench.attribute(campaign, record)
     if record.patch is None or not record.patch.files:
         return record
-    return replace(record, patch=_verified(lab_of(campaign), record, record.patch))
+    return replace(record, patch=_verified(lab, record, record.patch))
 
 
 def _verified(lab: ScriptLab, record: Record, patch: Patch) -> Patch:
