@@ -155,13 +155,14 @@ def line_of(tick: Tick, phase: str | None) -> str | None:
 
 def told_by(words: tuple[str, ...], public: Public, script: Script, *, store: Path, limit_s: float) -> Seen:
     """What `netdyno doctor` or `netdyno tune` made of the script: their record, read back from the store."""
-    before = set(store.rglob("*.json")) if store.is_dir() else set()
+    records = store / "records"
+    before = set(records.glob("*.json"))
     argv = (sys.executable, "-m", "netdyno", *words, "--progress", "none", "--store", str(store), "--", *script.argv)
     began = time.monotonic()
     done = subprocess.run(
         argv, cwd=script.cwd, capture_output=True, text=True, check=False, timeout=limit_s, stdin=subprocess.DEVNULL
     )
-    made = sorted(set(store.rglob("*.json")) - before, key=lambda file: file.stat().st_mtime)
+    made = sorted(set(records.glob("*.json")) - before, key=lambda file: file.stat().st_mtime)
     seen: Seen = {"seconds": time.monotonic() - began, "status": done.returncode, "words": done.stderr[-LAST_WORDS:]}
     if not made:
         return {**seen, "failed": f"no record, exit status {done.returncode}"}

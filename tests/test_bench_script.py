@@ -77,3 +77,59 @@ def test_a_script_that_trains_nothing_is_told_so_and_not_diagnosed(diagnosed, tm
     (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(3))\n")
     with pytest.raises(NetdynoError, match="no update was seen"):
         bench_script.diagnose(parse("train.py", cwd=tmp_path), Plan(budget_s=60.0), store=store)
+
+
+DECODES = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Decoded(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        value = 0.0
+        for turn in range(6000):
+            value = (value + index * turn) % 7.0
+        return torch.full((8,), value), index % 2
+
+
+torch.manual_seed(0)
+loader = DataLoader(Decoded(), batch_size=8, shuffle=True)
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(100000):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def tuned(diagnosed):
+    folder, store, _ = diagnosed
+    (folder / "decodes.py").write_text(DECODES)
+    plan = Plan(budget_s=60.0, only=("cache-samples",), spawns=3)
+    return bench_script.tune(parse("decodes.py", cwd=folder), plan, store=store)
+
+
+def test_a_gain_is_proven_inside_the_running_script_and_kept(tuned):
+    (trial,) = tuned.trials
+    assert trial.form == "in-process"
+    assert [change.id for change in tuned.recipe] == ["cache-samples"]
+    assert any(parity.measure == "bits" and parity.holds for parity in trial.parity)
+
+
+def test_its_patch_is_run_before_its_speed_up_is_claimed(tuned):
+    assert tuned.patch.verified, tuned.patch.says
+    assert "KeptSamples(Decoded())" in tuned.patch.diff
+    assert tuned.attribution.speedup.low > 1
+
+
+def test_rows_and_residual_add_up_for_a_script_too(tuned):
+    split = tuned.attribution
+    rows = sum(share.gain.middle for share in split.shares) + split.residual.middle
+    assert rows == pytest.approx(split.total.middle)

@@ -36,8 +36,9 @@ from netdyno.trials.script_choose import facts_of, proposals
 from netdyno.trials.script_lab import ScriptLab
 from netdyno.verdicts.attribute import key_of
 
-# How long a script is watched, from its first update on: long enough for an epoch and its evaluation in small scripts.
-WATCH_S, WATCH_SHARE = 30.0, 0.15
+# How long a script is watched: for a diagnosis long enough for an epoch and its evaluation in small scripts; before trials,
+# which need the rest of the budget, a part of it.
+DIAGNOSIS_S, TUNING_S, WATCH_SHARE = 30.0, 10.0, 0.15
 # A folder may hold a whole environment: these are not the script's own, and beyond so many files nobody looks.
 NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", ".netdyno"}
 MOST_FILES = 400
@@ -59,7 +60,7 @@ def tune(
 ) -> Record:
     """The main job on a script. Raises NetdynoError for what the user can put right."""
     tries = (listen, bench.walk, bench.prune, patch, attribute)
-    steps = (bench.describe, watch(way.updates), bench.diagnose_step, *tries, close)
+    steps = (bench.describe, watch(way.updates, least_s=TUNING_S), bench.diagnose_step, *tries, close)
     campaign, record = _begin(script, resume.plan if resume else plan, store, listener, way)
     return _through(steps, campaign, resume or replace(record, command=command or record.command))
 
@@ -74,7 +75,7 @@ def diagnose(
     command: str = "",
 ) -> Record:
     """Watch a script and say what holds it back, trying nothing. Raises NetdynoError."""
-    steps = (bench.describe, watch(way.updates), bench.diagnose_step, close)
+    steps = (bench.describe, watch(way.updates, least_s=DIAGNOSIS_S), bench.diagnose_step, close)
     campaign, record = _begin(script, plan, store, listener, way)
     return _through(steps, campaign, replace(record, command=command or record.command))
 
@@ -159,7 +160,7 @@ def lab_of(campaign: Campaign) -> ScriptLab:
     return campaign.lab
 
 
-def watch(updates: int | None) -> bench.Step:
+def watch(updates: int | None, *, least_s: float) -> bench.Step:
     """The step that runs a script with somebody aboard: it writes the evidence."""
 
     def watch_step(campaign: Campaign, record: Record) -> Record:
@@ -167,7 +168,7 @@ def watch(updates: int | None) -> bench.Step:
         campaign.says("watching the script")
         lab = lab_of(campaign)
         seen = lab.ride(
-            updates=updates, seconds=max(WATCH_S, WATCH_SHARE * record.plan.budget_s) if updates is None else None
+            updates=updates, seconds=max(least_s, WATCH_SHARE * record.plan.budget_s) if updates is None else None
         )
         if not seen.stream.updates:
             raise _no_update(lab.script, seen)
