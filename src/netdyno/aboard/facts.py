@@ -475,6 +475,7 @@ class Facts:
             "syncs": self._syncs(),
             "places": self.places.summary(),
             "gaps": self.observer.account.stretches.summary(),
+            "census": self.observer.guarded("census", self.observer.census.summary),
             "saves": self._besides("saves"),
             "logs": self._besides("logs"),
             "model": max(models, key=lambda model: model["parameters"], default=None),

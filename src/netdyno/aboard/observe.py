@@ -11,6 +11,7 @@ from typing import Any
 
 from . import asides, batches, between, forwards, steps, updates
 from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
+from .census import Census
 from .config import Config
 from .facts import OFTEN, SELDOM, Facts
 from .lines import Sampler
@@ -82,6 +83,7 @@ class Observer:
         self.counts_backwards = self.counts_forwards = self.counts_batches = False
         self.counted = 0  # updates whose events and times were watched, since warm-up
         self.facts = Facts(self)
+        self.census = Census(self)
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
         self.bursts = False
@@ -132,6 +134,7 @@ class Observer:
         self.training_thread = None
         self.account.forget_thread()
         self.sampler.forked()
+        self.guarded("census", self.census.forked)
 
     def guarded(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
         """What `call` gives; None, and a note, when it fails."""
@@ -156,6 +159,8 @@ class Observer:
             batches.patch(self._patches, self)
             updates.patch(self._patches, self)
             asides.patch(self._patches, self)
+        if self.watching and self.config.line is None and not self.config.recipe:
+            self.census.ride()
 
     def remove(self) -> None:
         """Put everything back."""
@@ -170,6 +175,7 @@ class Observer:
         """Remove every patch; what still holds one of our functions passes through it."""
         self.sampler.stop()
         self.facts.reach.end()
+        self.guarded("census", self.census.end)
         self.remove()
         self.account.stop()
         self.training_thread = -1
