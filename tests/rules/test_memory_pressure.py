@@ -31,3 +31,9 @@ def test_old_swap_beside_free_memory_says_nothing():
 def test_the_largest_part_chooses_the_cure(part, cure):
     full = msgspec.structs.replace(ROOMY, **{part: 9 * GIB, "peak": 9 * GIB})
     assert cure in memory_pressure(full, None).fix
+
+
+def test_where_no_tensor_is_large_the_process_is_named():
+    found = memory_pressure(msgspec.structs.replace(ROOMY, peak=9 * GIB), None)
+    assert "the rest of the process" in found.says
+    assert "held in memory" in found.fix

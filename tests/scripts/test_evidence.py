@@ -3,15 +3,20 @@
 import msgspec
 import pytest
 
+from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import (
     Chores,
     EvaluationUse,
+    LayerTable,
     LineCosts,
     LoaderUse,
+    MemoryAccount,
+    OpTable,
     ParameterUse,
     ScriptTrace,
     StepTimeline,
     SyncSites,
+    ThreadUse,
     UpdateOrder,
 )
 from netdyno.rules._base import diagnose
@@ -222,3 +227,99 @@ def test_rules_of_declared_workloads_run_on_scripts_too():
 def test_a_chore_beside_the_model_is_found_by_its_line():
     (costly,) = [each for each in diagnose(tuple(told().values())) if each.rule == "costly-line"]
     assert costly.finding.where.line == 61
+
+
+COUNTED = {
+    "ops": [("aten::addmm", 10.0, 0.02), ("aten::add_", 90.0, 0.01)], "dispatches": 100.0, "operator_s": 0.03,
+    "foreign_s": 0.0, "flops": 3e6, "forward_flops": 1e6, "bytes": 1e6, "dtype": "float32", "uncounted": 0,
+    "memory": {
+        "parameters": 400, "buffers": 8, "gradients": 400, "optimizer_state": 800, "activations": 1600,
+        "peak": 2**30, "available": 2**33, "capacity": 2**34,
+    },
+}  # fmt: skip
+THREADS = {"cores": 2, "interop": 2, "others_share": 0.25}
+CEILINGS = Ceilings(environment="", threads=2, matmul={"float32": 1e11, "bfloat16": 2e11}, bandwidth=1e10)
+
+
+def census(counted=None, **fields):
+    return {
+        "why": None,
+        "dropped": 0,
+        "cost_s": 0.01,
+        "counted": COUNTED | (counted or {}),
+        "threads": THREADS,
+    } | fields
+
+
+def test_operators_of_the_counted_update_stand_beside_the_time_of_a_usual_one():
+    table = told(census=census())[OpTable]
+    work = (1.0 + 1.5 + 0.3) / 40  # forward, backward, optimizer: what ran, without waiting for a core
+    assert (table.dispatches, table.operator_s) == (100.0, 0.03)
+    assert table.python_s == pytest.approx(work - 0.03)
+
+
+def test_operators_that_seem_longer_than_a_usual_update_leave_nothing_to_python():
+    table = told(census=census({"operator_s": 0.3, "ops": [("aten::addmm", 10.0, 0.3)]}))[OpTable]
+    assert table.python_s == 0
+    assert table.operator_s == pytest.approx(2.8 / 40)
+    assert sum(op.seconds for op in table.ops) == pytest.approx(table.operator_s)
+
+
+def test_the_counted_update_is_no_part_of_the_timeline():
+    assert told(census=census(dropped=2))[StepTimeline].steps == 38
+
+
+def test_the_work_of_an_update_is_told_without_layers_and_with_the_ridge_where_ceilings_are_known():
+    seen = tick(facts={"census": census()})
+    process = Process(pid=7, hello=Hello(pid=7, ppid=1), tick=seen)
+    found = {type(item): item for item in evidence(Stream((process,)), CEILINGS)}
+    work = found[LayerTable]
+    assert (work.layers, work.step_flops, work.forward_flops, work.intensity) == ((), 3e6, 1e6, 3.0)
+    assert work.ridge == pytest.approx(10.0)
+    assert work.compute_seconds == pytest.approx(2.8 / 40)
+    assert told(census=census())[LayerTable].ridge == 0
+
+
+def test_where_a_strangers_operators_take_time_nobody_says_how_many_operations_there_are():
+    found = told(census=census({"foreign_s": 0.01}))
+    assert LayerTable not in found
+    assert OpTable in found
+
+
+def test_what_could_not_be_counted_is_not_left_out_silently():
+    found = told(census=census({"uncounted": 1}))
+    assert OpTable not in found
+    assert LayerTable not in found
+
+
+def test_memory_is_the_tensors_and_the_peak_is_the_processs():
+    account = told(census=census())[MemoryAccount]
+    assert (account.parameters, account.activations, account.workspace) == (400, 1600, 0)
+    assert account.pressure == pytest.approx(1 / 8)
+
+
+def test_threads_are_told_with_what_others_use():
+    use = told(tick(threads=2, facts={"census": census(), "loaders": [LOADER]}))[ThreadUse]
+    assert (use.torch_threads, use.cores, use.workers, use.worker_threads) == (2, 2, 2, 1)
+    assert (use.interop_threads, use.others_share) == (2, 0.25)
+    assert use.waiting_share == pytest.approx(0.4 / 4.9)
+
+
+def test_where_nobody_knows_what_others_use_threads_are_not_told():
+    assert ThreadUse not in told(tick(threads=2, facts={"census": census(threads=THREADS | {"others_share": None})}))
+
+
+def test_without_a_census_its_rules_are_skipped():
+    found = told(tick(threads=2, facts={"census": {"why": "a model is compiled"}}))
+    assert not {OpTable, LayerTable, MemoryAccount, ThreadUse} & set(found)
+    states = {outcome.rule: outcome.state for outcome in diagnose(found.values())}
+    assert (states["python-bound"], states["memory-pressure"]) == ("skipped", "skipped")
+
+
+def test_a_table_without_layers_serves_the_rules_of_the_roofline():
+    found = told(census=census({"flops": 6e9, "bytes": 1e8}))
+    work = msgspec.structs.replace(found[LayerTable], ridge=10.0)
+    outcomes = diagnose([*found.values(), work], ceilings=CEILINGS)
+    compute = next(outcome for outcome in outcomes if outcome.rule == "compute-bound")
+    assert compute.state == "found"
+    assert compute.finding.where is None

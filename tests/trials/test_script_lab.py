@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from netdyno.errors import ArmError
-from netdyno.records.evidence import Loader, LoaderProfile, LoaderUse, ScriptTrace, StepTimeline, ThreadUse
+from netdyno.records.evidence import LayerTable, Loader, LoaderProfile, LoaderUse, ScriptTrace, StepTimeline, ThreadUse
 from netdyno.records.measured import Measurement, Split
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Prediction, Trial
@@ -153,6 +153,21 @@ def test_the_price_of_a_sample_follows_from_the_time_a_batch_takes():
     assert facts[LoaderProfile].sample.running == pytest.approx(0.002)
     assert facts[LoaderProfile].samples == 200
     assert facts[ThreadUse].torch_threads == 2
+
+
+def test_threads_that_were_seen_go_before_those_that_are_reckoned():
+    seen = ThreadUse(
+        torch_threads=4, interop_threads=2, cores=8, workers=0, worker_threads=0, waiting_share=0.0, others_share=0.5
+    )  # fmt: skip
+    assert choose.facts_of((timeline(forward=0.02), trace(), seen))[ThreadUse] is seen
+
+
+def test_counted_work_takes_no_change_of_the_evaluation_away():
+    work = LayerTable(
+        layers=(), forward_flops=1.0, step_flops=3.0, step_bytes=1.0, dtype="float32", ridge=1.0, compute_seconds=0.01
+    )  # fmt: skip
+    facts = choose.facts_of((timeline(forward=0.02, evaluation=0.02), work))
+    assert choose._at_most("inference-mode", facts).high == pytest.approx(0.5)
 
 
 def test_behind_workers_the_price_of_a_sample_is_not_known():

@@ -39,12 +39,13 @@ _CURES = {
     "optimizer state": "use an optimizer with less state, or keep it in a lower precision",
     "parameters": "use a smaller model or a lower precision",
     "gradients": "set gradients to None between steps, and accumulate over fewer micro-batches",
+    "the rest of the process": "look for data that are held in memory whole: read them as they are needed, or map them",
 }
 
 
 def parts(account: MemoryAccount) -> dict[str, int]:
-    """The account by name, in bytes."""
-    return {
+    """The account by name, in bytes. The peak of a script is its process's: what is in no part is named too."""
+    named = {
         "parameters": account.parameters,
         "gradients": account.gradients,
         "optimizer state": account.optimizer_state,
@@ -52,6 +53,7 @@ def parts(account: MemoryAccount) -> dict[str, int]:
         "workspace": account.workspace,
         "batch": account.batch,
     }
+    return {**named, "the rest of the process": max(0, account.peak - sum(named.values()) - account.buffers)}
 
 
 def _account(*, peak: int, available: int) -> MemoryAccount:

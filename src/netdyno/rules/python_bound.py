@@ -16,6 +16,9 @@ from netdyno.rules._base import rule
 WORTH_A_WORD = 0.20  # calling operators always costs something; below a fifth compiling seldom pays for itself
 # The smallest operators take 1 to 3 µs each whatever they do: checks, allocation, the way through the dispatcher.
 CALL_S = 2e-6
+# Module, dispatcher and gradient graph take 5 to 100 µs around an operator. What is beyond that is no call of one: Python
+# that computes by itself, or a library that PyTorch does not see.
+MOST_S = 200e-6
 WORK = ("forward", "loss", "backward", "optimizer")
 
 
@@ -24,7 +27,9 @@ def python_bound(timeline: StepTimeline, table: OpTable) -> Finding | None:
     whole = table.python_s + table.operator_s
     if not whole:
         return None
-    calling = table.python_s + sum(min(op.seconds, CALL_S * op.calls) for op in table.ops)
+    calling = min(table.python_s, MOST_S * table.dispatches) + sum(
+        min(op.seconds, CALL_S * op.calls) for op in table.ops
+    )
     part = calling / whole
     share = timeline.share(*WORK) * part
     if share < WORTH_A_WORD:
@@ -58,5 +63,5 @@ def _case(*, python: float, operators: float, calls: float) -> tuple[StepTimelin
 
 # Much Python; little of it, but operators that do next to nothing.
 SICK = (_case(python=0.004, operators=0.004, calls=400), _case(python=0.0, operators=0.004, calls=2000))
-# Little Python and operators with work to do.
-WELL = (_case(python=0.0005, operators=0.010, calls=100),)
+# Little Python and operators with work to do; much Python that cannot be three calls.
+WELL = (_case(python=0.0005, operators=0.010, calls=100), _case(python=0.015, operators=0.001, calls=3))

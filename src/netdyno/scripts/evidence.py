@@ -7,16 +7,21 @@ from typing import Any
 
 import msgspec
 
+from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import (
     GAP,
     AnyEvidence,
     Chore,
     Chores,
     EvaluationUse,
+    LayerTable,
     LineCost,
     LineCosts,
     Loader,
     LoaderUse,
+    MemoryAccount,
+    Op,
+    OpTable,
     OptimizerUse,
     ParameterUse,
     Place,
@@ -25,6 +30,7 @@ from netdyno.records.evidence import (
     Stretch,
     SyncSite,
     SyncSites,
+    ThreadUse,
     UpdateOrder,
 )
 from netdyno.records.measured import Split
@@ -36,6 +42,10 @@ NAMELESS = f"{GAP}{OWN}"
 # A gap counts as named when the sampler met four fifths of it on three lines, in so many looks that chance cannot.
 NAMED_SHARE, NAMED_LINES, NAMED_LOOKS = 0.8, 3, 10
 WORK = ("forward", "loss", "backward", "recompute", "clip", "optimizer", "zero_grad", "scheduler")
+# What operators were counted in aboard, and what rules call the work of an update.
+COUNTED = ("forward", "loss", "backward", "optimizer")
+# Where more of the operators' time than this is a stranger's, nobody knows how many operations an update has.
+FOREIGN = 0.1
 # Reads beside the work stop nothing that training waits for.
 BESIDE = ("evaluation", "save", "log", "netdyno")
 
@@ -125,6 +135,52 @@ class ChoreTold(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class MemoryTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of tensors by what they are for; and of the process at its peak, and what it could have had."""
+
+    parameters: int
+    buffers: int
+    gradients: int
+    optimizer_state: int
+    activations: int
+    peak: int
+    available: int
+    capacity: int
+
+
+class CountedTold(msgspec.Struct, frozen=True, kw_only=True):
+    """One update, counted operator by operator: name, calls and seconds of each; work in its own phases."""
+
+    ops: tuple[tuple[str, float, float], ...]
+    dispatches: float
+    operator_s: float
+    foreign_s: float
+    flops: float
+    forward_flops: float
+    bytes: float
+    dtype: str
+    memory: MemoryTold
+    uncounted: int = 0
+
+
+class ThreadsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Cores that the process may use, and what others used of them."""
+
+    cores: int
+    interop: int
+    others_share: float | None
+
+
+class CensusTold(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted, or why not. The times of `dropped` updates are in no phase."""
+
+    why: str | None = None
+    dropped: int = 0
+    cost_s: float = 0.0
+    counted: CountedTold | None = None
+    threads: ThreadsTold | None = None
+
+
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The tick's `facts`, as far as rules read them."""
 
@@ -139,10 +195,14 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     gaps: dict[str, tuple[tuple[str, int, int, float, str], ...]] = {}
     scaler: bool = False
     direct_forward_calls: bool = False
+    census: CensusTold | None = None
 
 
-def evidence(stream: Stream) -> tuple[AnyEvidence, ...]:
-    """What the ride showed of the process that trains. Nothing where no update was seen, and no kind without its facts."""
+def evidence(stream: Stream, ceilings: Ceilings | None = None) -> tuple[AnyEvidence, ...]:
+    """What the ride showed of the process that trains. Nothing where no update was seen, and no kind without its facts.
+
+    With `ceilings` the work of an update is told together with where on this machine arithmetic and memory balance.
+    """
     process = stream.training
     if process is None or process.tick is None or not process.updates:
         return ()
@@ -155,6 +215,7 @@ def evidence(stream: Stream) -> tuple[AnyEvidence, ...]:
         found.append(lines_of(tick))
     if told is not None:
         found += _from_facts(told, tick, timeline)
+        found += _from_census(told, tick, timeline, ceilings)
     return tuple(found)
 
 
@@ -187,8 +248,8 @@ def phases_of(tick: Tick) -> dict[str, Split]:
 
 def timeline_of(tick: Tick, told: Told | None = None) -> StepTimeline | None:
     """Where the time of an update goes; None when no update was timed."""
-    updates, phases = watched(tick), phases_of(tick)
-    if not updates or not phases:
+    updates, phases = watched(tick) - _dropped(told), phases_of(tick)
+    if updates <= 0 or not phases:
         return None
     return StepTimeline(
         steps=updates,
@@ -197,6 +258,10 @@ def timeline_of(tick: Tick, told: Told | None = None) -> StepTimeline | None:
         own_overhead_s=tick.own_s / updates,
         named_gaps=tuple(sorted({*named_gaps(tick), *stretched_gaps(told)})),
     )
+
+
+def _dropped(told: Told | None) -> int:
+    return told.census.dropped if told is not None and told.census is not None else 0
 
 
 def named_gaps(tick: Tick) -> tuple[str, ...]:
@@ -333,6 +398,87 @@ def _from_facts(told: Told, tick: Tick, timeline: StepTimeline | None) -> Iterab
     yield Chores(chores=tuple(_chores(told, span)), updates=updates)
     if timeline is not None:
         yield _syncs(told.syncs, timeline)
+
+
+def _from_census(
+    told: Told, tick: Tick, timeline: StepTimeline | None, ceilings: Ceilings | None
+) -> Iterable[AnyEvidence]:
+    census = told.census
+    if census is None or timeline is None:
+        return
+    if census.threads is not None:
+        yield from _threads(census.threads, told, tick, timeline)
+    if census.counted is None:
+        return
+    work_s = sum(timeline.phases[name].own for name in COUNTED if name in timeline.phases)
+    # What could not be counted is missing from every sum.
+    if work_s and census.counted.dispatches and not census.counted.uncounted:
+        yield _operators(census.counted, work_s, census.cost_s)
+        if census.counted.foreign_s <= FOREIGN * census.counted.operator_s:
+            yield _work(census.counted, work_s, ceilings)
+    yield _memory(census.counted.memory)
+
+
+def _operators(counted: CountedTold, work_s: float, cost_s: float) -> OpTable:
+    """Operators of the update that was counted, and as Python's part what a usual update takes longer than they did.
+
+    A call takes about a microsecond longer while it is counted: what is said of Python is rather too little.
+    """
+    shrunk = min(1.0, work_s / counted.operator_s) if counted.operator_s else 1.0
+    return OpTable(
+        ops=tuple(Op(name=name, calls=calls, seconds=shrunk * seconds) for name, calls, seconds in counted.ops),
+        dispatches=counted.dispatches,
+        operator_s=shrunk * counted.operator_s,
+        python_s=max(0.0, work_s - counted.operator_s),
+        cost_s=cost_s,
+    )
+
+
+def _work(counted: CountedTold, work_s: float, ceilings: Ceilings | None) -> LayerTable:
+    """Operations and bytes of a whole update; nobody aboard looks at layers."""
+    dtype = counted.dtype or "float32"
+    peak = (ceilings.matmul.get(dtype) or ceilings.matmul.get("float32", 0.0)) if ceilings is not None else 0.0
+    return LayerTable(
+        layers=(),
+        forward_flops=counted.forward_flops,
+        step_flops=counted.flops,
+        step_bytes=counted.bytes,
+        dtype=dtype,
+        ridge=peak / ceilings.bandwidth if ceilings is not None and ceilings.bandwidth else 0.0,
+        compute_seconds=work_s,
+    )
+
+
+def _memory(told: MemoryTold) -> MemoryAccount:
+    """The parts are tensors, the peak is the process's: Python, libraries and data are in it too, and in no part."""
+    return MemoryAccount(
+        parameters=told.parameters,
+        buffers=told.buffers,
+        gradients=told.gradients,
+        optimizer_state=told.optimizer_state,
+        activations=told.activations,
+        workspace=0,
+        batch=0,
+        peak=told.peak,
+        capacity=told.capacity,
+        available=told.available,
+    )
+
+
+def _threads(told: ThreadsTold, facts: Told, tick: Tick, timeline: StepTimeline) -> Iterable[ThreadUse]:
+    """Nothing where the system does not say what others use: then nobody can say whose fault waiting is."""
+    if told.others_share is None or not tick.threads:
+        return
+    workers = max((one.workers for one in facts.loaders if _trains(one)), default=0)
+    yield ThreadUse(
+        torch_threads=tick.threads,
+        interop_threads=told.interop,
+        cores=told.cores,
+        workers=workers,
+        worker_threads=1 if workers else 0,  # torch gives each loader worker one
+        waiting_share=timeline.step.waiting / timeline.step.wall if timeline.step.wall else 0.0,
+        others_share=told.others_share,
+    )
 
 
 def _loaders(told: Iterable[LoaderTold]) -> Iterable[Loader]:

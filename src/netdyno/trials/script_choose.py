@@ -42,7 +42,7 @@ REACH: dict[str, tuple[type, tuple[str, ...]]] = {
     "matmul-precision": (LayerTable, ("forward", "loss", "backward", "recompute")),
     "channels-last": (LayerTable, ("forward", "backward", "recompute")),
     "compile-model": (LayerTable, ("forward", "loss", "backward", "recompute")),
-    "inference-mode": (LayerTable, ("evaluation",)),
+    "inference-mode": (type(None), ("evaluation",)),  # nothing that is collected tells more of it
 }
 
 
