@@ -172,9 +172,10 @@ def watch(updates: int | None, *, least_s: float) -> bench.Step:
         )
         if not seen.stream.updates:
             raise _no_update(lab.script, seen)
-        found = from_within(lab.script.cwd, evidence_of(seen.stream))
+        found = from_within(lab.script.cwd, evidence_of(seen.stream, record.ceilings))
         lab.startup_s.append(seen.startup_s)
         lab.workers.extend(_workers(found))
+        lab.seen.append(seen.stream.updates)
         if seen.reason == "ended":
             lab.lengths.append(seen.stream.updates)
         if seen.stream.losses:

@@ -28,6 +28,7 @@ def test_a_loader_of_evaluation_is_not_touched():
     [
         (HEAD + "l = DataLoader(d, collate_fn=f)\n", "collate_fn"),
         (HEAD + "l = DataLoader(d, **more)\n", "collate_fn"),
+        (HEAD + "more = {'collate_fn': f}\nl = DataLoader(d, **more)\n", "collate_fn"),
         (HEAD + "def make(d):\n    return DataLoader(d)\na, b = make(x), make(y)\n", "several loaders"),
         (HEAD + "l = DataLoader(d)\nprint(l.dataset.classes)\n", "more than samples"),
     ],
@@ -57,3 +58,8 @@ def test_the_edited_script_trains_to_the_same_bits(change):
 def test_batches_are_cut_from_tensors_only_where_the_source_says_that_they_are_tensors():
     assert edited(SLICE, NOTEBOOK)[1][-1].endswith("batch_size=4,shuffle=True,collate_fn=list)")
     assert "TensorDataset" in refused(SLICE, TRAINER).why
+
+
+def test_arguments_that_the_file_itself_fills_without_a_collate_fn_stand_in_nobodys_way():
+    source = HEAD + "more = {'batch_size': 4}\nmore.update({'shuffle': True})\nl = DataLoader(d, **more)\n"
+    assert "DataLoader(KeptSamples(d), **more)" in edited(CACHE, source)[1][-1]

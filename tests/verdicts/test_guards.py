@@ -214,3 +214,9 @@ def test_the_memory_budget_is_held_to_the_peak_that_was_measured():
     assert memory(before, after, None).holds is True
     assert memory(Memory(state=5), Memory(state=5), 10).holds is None
     assert memory(Memory(state=5), Memory(state=50), 10).holds is False
+
+
+def test_what_the_steps_seen_pay_back_is_paid_back_however_many_remain():
+    assert break_even(1.0, 0.1, None, at_least=400).holds is True
+    assert break_even(100.0, 0.1, None, at_least=400).holds is None
+    assert break_even(100.0, 0.1, 500, at_least=400).holds is False

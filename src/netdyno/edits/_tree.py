@@ -318,6 +318,11 @@ def refuse_splat(code: Code, call: cst.Call, name: str) -> None:
             )
 
 
+def filled_here(code: Code, call: cst.Call) -> bool:
+    """True when every `**kwargs` of the call is a name that this file fills itself."""
+    return all(_filled(code, code.text(arg.value)) for arg in call.args if arg.star)
+
+
 def _filled(code: Code, name: str) -> str:
     places = [
         code.line(node)

@@ -11,7 +11,7 @@ import libcst as cst
 
 from netdyno.edits._base import Here
 from netdyno.edits._loaders import Maker, loaders
-from netdyno.edits._tree import Code, after_imports, argument, class_from, refuse_splat, uncertain
+from netdyno.edits._tree import Code, after_imports, argument, class_from, filled_here, refuse_splat, uncertain
 from netdyno.records.trial import Scalar
 
 KINDS = ("loaders",)
@@ -52,7 +52,9 @@ def _kept(code: Code, call: cst.Call) -> Maker | None:
         return None
     if argument(call, "collate_fn", 6) is not None:
         uncertain("`collate_fn` may change samples in place, and kept ones would stay changed", line)
-    refuse_splat(code, call, "collate_fn")
+    # A file that never says the word fills no dictionary with it.
+    if "collate_fn" in code.module.code or not filled_here(code, call):
+        refuse_splat(code, call, "collate_fn")
     _refuse_shared(code, call)
     _refuse_asked(code)
     index = list(call.args).index(dataset)

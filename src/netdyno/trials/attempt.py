@@ -301,7 +301,7 @@ def _checked(lab: AnyLab, trial: Trial, last: Look | None) -> Trial:
     saved = _middle(trial.control.samples) - _middle(trial.treatment.samples)
     # What buys memory with time never pays its set-up back in time, and need not.
     if trial.setup_s > 0 and (saved > 0 or plan.goal != "memory"):
-        found.append(guards.break_even(trial.setup_s, saved, lab.updates))
+        found.append(guards.break_even(trial.setup_s, saved, lab.updates, at_least=lab.updates_seen))
     if plan.memory_budget is not None and trial.memory_control and trial.memory_treatment:
         found.append(guards.memory(trial.memory_control, trial.memory_treatment, plan.memory_budget))
     return replace(trial, parity=parity, guards=(*trial.guards, *found))

@@ -89,6 +89,10 @@ class AnyLab(Protocol):
     def updates(self) -> int | None:
         """Updates of the whole training, where they are known: what pays back a change's set-up."""
 
+    @property
+    def updates_seen(self) -> int:
+        """Updates that the training has at least, where nobody knows how many in all."""
+
     def form(self, *recipes: tuple[Change, ...]) -> Form:
         """How sides under these recipes can be compared."""
 
@@ -135,6 +139,7 @@ class Lab:
     learned: dict[tuple[Key, int], Trajectories] = field(default_factory=dict)
     course: list[Course] = field(default_factory=list)  # the one length that all quality runs of a campaign share
     paths: int = 2
+    updates_seen: int = 0  # a workload that does not say how long it trains is taken at its word
 
     def form(self, *recipes: tuple[Change, ...]) -> Form:
         """In one process where that is possible; processes when any side has loader workers or alters its process."""

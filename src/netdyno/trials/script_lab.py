@@ -63,6 +63,7 @@ class ScriptLab:
     course: list[int] = field(default_factory=list)  # updates of a quality run, the same for a whole campaign
 
     lengths: list[int] = field(default_factory=list)  # updates of the script's whole run, when it was seen to its end
+    seen: list[int] = field(default_factory=list)  # updates that it was watched for
     per_epoch: int | None = None
     paths: int = 1  # inside one script both sides move the same model
 
@@ -70,6 +71,11 @@ class ScriptLab:
     def updates(self) -> int | None:
         """Updates of the whole training, when the script was seen to its own end."""
         return self.lengths[0] if self.lengths else None
+
+    @property
+    def updates_seen(self) -> int:
+        """Updates of the longest run so far: the script has them, however long its whole run is."""
+        return max(self.seen, default=0)
 
     @property
     def line(self) -> float:

@@ -149,8 +149,11 @@ def finite(treatment: Trajectories, control: Trajectories | None = None) -> Guar
     return Guard(name="finite", holds=True, says="every loss is finite")
 
 
-def break_even(setup_s: float, saved_per_step_s: float, steps_left: int | None) -> Guard:
-    """Whether the steps that remain pay back what setting up costs (compilation, for instance)."""
+def break_even(setup_s: float, saved_per_step_s: float, steps_left: int | None, *, at_least: int = 0) -> Guard:
+    """Whether the steps that remain pay back what setting up costs (compilation, for instance).
+
+    Where nobody knows how many remain, `at_least` so many do: what they pay back is paid back.
+    """
     name = "break-even"
     if setup_s <= 0:
         return Guard(name=name, holds=True, says="costs nothing to set up")
@@ -159,6 +162,8 @@ def break_even(setup_s: float, saved_per_step_s: float, steps_left: int | None) 
         return Guard(name=name, holds=False, says=f"takes {cost} to set up and saves nothing per step")
     steps = math.ceil(setup_s / saved_per_step_s)
     pays = f"takes {cost} to set up, paid back after {steps} steps"
+    if steps_left is None and steps <= at_least:
+        return Guard(name=name, holds=True, says=f"{pays}, and there are {at_least} at least")
     if steps_left is None:
         return Guard(name=name, holds=None, says=f"{pays}; how many remain is not known")
     return Guard(name=name, holds=steps <= steps_left, says=f"{pays} of the {steps_left} that remain")
