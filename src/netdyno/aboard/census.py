@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import host
-from .account import EVALUATION, LOG, NETDYNO, SAVE
+from .account import EVALUATION, LOG, SAVE
 from .counting import counting, storages
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LEAST_SEEN = 3
 # A period of more updates than this would be counted for too long.
 LONGEST = 6
 # These are measured as they are: an update has no like in them. A script's only evaluation may be in the one counted.
-KEPT = (EVALUATION, SAVE, LOG, NETDYNO)
+KEPT = (EVALUATION, SAVE, LOG)
 TOLD = 80
 
 
@@ -105,15 +105,17 @@ class Census:
         return unsafe(seen.view.models, seen.view.optimizers)
 
     def _enter(self) -> None:
-        account = self.observer.account
+        account, sampler = self.observer.account, self.observer.sampler
+        account.switch(account.current)
+        # From here on nothing is the script's: to make ready, and to add up in the end, is no price of watching an update.
+        before = ([*account.total], [*account.off], [*account.waiting])
         mode = counting(self.observer)
         mode.known = storages(_held(self.observer.view.models, self.observer.view.optimizers))
-        account.switch(account.current)
-        self._before = ([*account.total], [*account.off], [*account.waiting])
-        self._lines = (self.observer.sampler.counts.copy(), self.observer.sampler.samples)
+        self._lines = (sampler.counts.copy(), sampler.samples)
         self._finished, self._wanted = 0, self.observer.cycle or 1
         self._thread, self._mode = get_ident(), mode
         mode.__enter__()
+        self._before = before
 
     def _leave(self) -> None:
         """Out of the mode, at once or as soon as one of the script's own that was entered later is gone."""
@@ -130,12 +132,12 @@ class Census:
             self._mode = None
 
     def _end(self) -> None:
-        mode, updates = self._mode, self._finished
-        self._put_back()
+        mode = self._mode
         self._leave()
         self.why = None if self._is_usual() else "no update that was counted was like the others"
         if self.why is None:
-            self.found = self._sum(mode, updates)
+            self.found = self._sum(mode, self._finished)
+        self._put_back()
         self._next = self.observer.updates - self.observer.config.warmup + APART
 
     def _is_usual(self) -> bool:
