@@ -115,6 +115,7 @@ def test_operators_are_told_per_update_with_their_calls_and_own_time():
     assert calls["aten::addmm"] == 2
     assert counted["operator_s"] == pytest.approx(sum(seconds for _, _, seconds in counted["ops"]))
     assert counted["foreign_s"] == 0
+    assert counted["outside_s"] > 0
 
 
 def test_memory_is_told_by_what_it_is_for():

@@ -231,7 +231,7 @@ def test_a_chore_beside_the_model_is_found_by_its_line():
 
 COUNTED = {
     "ops": [("aten::addmm", 10.0, 0.02), ("aten::add_", 90.0, 0.01)], "dispatches": 100.0, "operator_s": 0.03,
-    "foreign_s": 0.0, "flops": 3e6, "forward_flops": 1e6, "bytes": 1e6, "dtype": "float32", "uncounted": 0,
+    "outside_s": 0.05,     "foreign_s": 0.0, "flops": 3e6, "forward_flops": 1e6, "bytes": 1e6, "dtype": "float32", "uncounted": 0,
     "memory": {
         "parameters": 400, "buffers": 8, "gradients": 400, "optimizer_state": 800, "activations": 1600,
         "peak": 2**30, "available": 2**33, "capacity": 2**34,
@@ -256,6 +256,10 @@ def test_operators_of_the_counted_update_stand_beside_the_time_of_a_usual_one():
     work = (1.0 + 1.5 + 0.3) / 40  # forward, backward, optimizer: what ran, without waiting for a core
     assert (table.dispatches, table.operator_s) == (100.0, 0.03)
     assert table.python_s == pytest.approx(work - 0.03)
+
+
+def test_what_two_updates_differ_by_is_not_put_down_to_python():
+    assert told(census=census({"outside_s": 0.002}))[OpTable].python_s == 0.002
 
 
 def test_operators_that_seem_longer_than_a_usual_update_leave_nothing_to_python():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import host
 from .account import EVALUATION, LOG, SAVE
-from .counting import counting, storages
+from .counting import WORK, counting, storages
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -137,6 +137,7 @@ class Census:
         self.why = None if self._is_usual() else "no update that was counted was like the others"
         if self.why is None:
             self.found = self._sum(mode, self._finished)
+            self.found["outside_s"] = max(0, self._worked() - mode.inside) / 1e9 / self._finished
         self._put_back()
         self._next = self.observer.updates - self.observer.config.warmup + APART
 
@@ -146,6 +147,12 @@ class Census:
             return True  # a whole period: its updates need not be alike
         times = steps.kinds.get(steps.last, 0)
         return times >= LEAST_SEEN and times >= max(steps.kinds.values())
+
+    def _worked(self) -> int:
+        """Nanoseconds that work took in what was counted, without waiting for a core."""
+        assert self._before is not None
+        account, (total, _, waiting) = self.observer.account, self._before
+        return sum(account.total[phase] - total[phase] - account.waiting[phase] + waiting[phase] for phase in WORK)
 
     def _put_back(self) -> None:
         """The times of what was counted are taken out, but for those that counting did not change."""

@@ -41,6 +41,7 @@ def counting(observer: "Observer") -> Any:
             self.uncounted = 0
             self.last = now()
             self.waited = waiting()
+            self.inside = 0
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
@@ -55,12 +56,15 @@ def counting(observer: "Observer") -> Any:
             if began - self.last > LONG_NS:
                 self.waited = waiting()
             out = func(*args, **settings)
-            spent = now() - began
+            wall = now() - began
+            spent = wall if wall < LONG_NS else self.at_work(wall)
             try:
-                self.note(func, args, settings, out, spent if spent < LONG_NS else self.at_work(spent))
+                self.note(func, args, settings, out, spent)
             except Exception:
                 self.uncounted += 1
             self.last = now()
+            if account.current in WORK:
+                self.inside += self.last - began - wall + spent
             return out
 
         def at_work(self, spent: int) -> int:

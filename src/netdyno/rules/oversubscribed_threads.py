@@ -10,7 +10,7 @@ Not this:   other programs that take the cores (see `contended-machine`).
 from typing import NamedTuple
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import StepTimeline, ThreadUse
+from netdyno.records.evidence import ScriptTrace, StepTimeline, ThreadUse
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule, spinning
 
@@ -20,14 +20,16 @@ SPARE = 0.5  # half a core more or less is what the system's own work comes and 
 
 
 @rule(suggests=("threads", "wait-policy"))
-def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline) -> Finding | None:
+def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline, trace: ScriptTrace | None) -> Finding | None:
     threads = use.torch_threads + use.workers * use.worker_threads
     faster = fewer_and_faster(use)
     # Thread counts were compared on the update alone; data are no faster for it.
     work = timeline.share("forward", "loss", "backward", "optimizer")
     saving = work * faster.saves if faster is not None else 0.0
     free = use.cores * (1 - use.others_share)
-    crowded = threads > 1 and threads >= free + SPARE and use.waiting_share >= WAITS
+    # No other count was tried in a script. Threads that would have their cores if others left them are not to blame.
+    most = use.cores if trace is not None else 1
+    crowded = threads > most and threads >= free + SPARE and use.waiting_share >= WAITS
     if saving < WORTH_A_WORD and not crowded:
         return None
     count = faster.threads if faster is not None else max(1, round(free) - use.workers)

@@ -154,6 +154,7 @@ class CountedTold(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[tuple[str, float, float], ...]
     dispatches: float
     operator_s: float
+    outside_s: float
     foreign_s: float
     flops: float
     forward_flops: float
@@ -422,14 +423,16 @@ def _from_census(
 def _operators(counted: CountedTold, work_s: float, cost_s: float) -> OpTable:
     """Operators of the update that was counted, and as Python's part what a usual update takes longer than they did.
 
-    A call takes about a microsecond longer while it is counted: what is said of Python is rather too little.
+    A call takes about a microsecond longer while it is counted: what is said of Python is rather too little. And it is no
+    more than what lay outside of operators in the very update that was counted: where updates differ, as they do while
+    threads spin for a core, the rest is their difference.
     """
     shrunk = min(1.0, work_s / counted.operator_s) if counted.operator_s else 1.0
     return OpTable(
         ops=tuple(Op(name=name, calls=calls, seconds=shrunk * seconds) for name, calls, seconds in counted.ops),
         dispatches=counted.dispatches,
         operator_s=shrunk * counted.operator_s,
-        python_s=max(0.0, work_s - counted.operator_s),
+        python_s=max(0.0, min(work_s - counted.operator_s, counted.outside_s)),
         cost_s=cost_s,
     )
 
