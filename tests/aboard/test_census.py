@@ -14,6 +14,7 @@ from aboard import specimens
 from netdyno.aboard import census as counting_room
 from netdyno.aboard.census import WHEN, unsafe
 from netdyno.aboard.config import Config
+from netdyno.aboard.counting import CALLS, handing_on_ns
 from netdyno.aboard.observe import install
 
 
@@ -287,6 +288,12 @@ def test_counting_does_not_import_the_compiler():
     import subprocess
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_a_call_takes_longer_for_being_handed_on_is_told_by_undisturbed_calls():
+    # Clock readings of each call: begin, between, end. The plain one takes 100, the one handed on 700; one is disturbed.
+    readings = iter([time for at in range(CALLS) for time in (at, at + 100, at + 800 + (9000 if at == 3 else 0))])
+    assert handing_on_ns(lambda: next(readings)) == 600
 
 
 def test_the_period_that_may_be_counted_is_shorter_than_the_ride():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import host
 from .account import EVALUATION, LOG, SAVE
-from .counting import WORK, counting, storages
+from .counting import WORK, counting, handing_on_ns, storages
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -42,6 +42,7 @@ class Census:
         self._before: tuple[list[int], list[int], list[int]] | None = None
         self._lines: tuple[dict[Any, int], int] = ({}, 0)
         self._finished = self._wanted = 0
+        self._extra = 0.0
         self._next = WHEN
         self._tries = 0
 
@@ -109,6 +110,7 @@ class Census:
         account.switch(account.current)
         # From here on nothing is the script's: to make ready, and to add up in the end, is no price of watching an update.
         before = ([*account.total], [*account.off], [*account.waiting])
+        self._extra = handing_on_ns(self.observer.now)
         mode = counting(self.observer)
         mode.known = storages(_held(self.observer.view.models, self.observer.view.optimizers))
         self._lines = (sampler.counts.copy(), sampler.samples)
@@ -175,7 +177,8 @@ class Census:
         self.cost_ns += max(0, spent - usual)
 
     def _sum(self, mode: Any, updates: int) -> dict[str, Any]:
-        ops = sorted(mode.ops.items(), key=lambda item: -item[1][1])
+        ops = [(name, (calls, max(0.0, spent - calls * self._extra))) for name, (calls, spent) in mode.ops.items()]
+        ops.sort(key=lambda item: -item[1][1])
         told = [(name, calls / updates, spent / 1e9 / updates) for name, (calls, spent) in ops[:TOLD]]
         rest = [entry for _, entry in ops[TOLD:]]
         if rest:

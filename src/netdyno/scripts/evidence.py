@@ -423,9 +423,9 @@ def _from_census(
 def _operators(counted: CountedTold, work_s: float, cost_s: float) -> OpTable:
     """Operators of the update that was counted, and as Python's part what a usual update takes longer than they did.
 
-    A call takes about a microsecond longer while it is counted: what is said of Python is rather too little. And it is no
-    more than what lay outside of operators in the very update that was counted: where updates differ, as they do while
-    threads spin for a core, the rest is their difference.
+    A call takes longer while it is counted. Most of that is taken off aboard, so what is said of Python is rather too
+    little. And it is no more than what lay outside of operators in the very update that was counted: where updates differ,
+    as they do while threads spin for a core, the rest is their difference.
     """
     shrunk = min(1.0, work_s / counted.operator_s) if counted.operator_s else 1.0
     return OpTable(
