@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import shlex
 import sys
 import time
@@ -176,6 +177,7 @@ def watch(updates: int | None, *, least_s: float) -> bench.Step:
         lab.startup_s.append(seen.startup_s)
         lab.workers.extend(_workers(found))
         lab.seen.append(seen.stream.updates)
+        lab.passes.extend(_per_pass(found))
         if seen.reason == "ended":
             lab.lengths.append(seen.stream.updates)
         if seen.stream.losses:
@@ -228,6 +230,23 @@ def _workers(evidence: tuple[AnyEvidence, ...]) -> list[int]:
     return [
         loader.workers for item in evidence if isinstance(item, LoaderUse) for loader in item.loaders if loader.trains
     ]
+
+
+def _per_pass(evidence: tuple[AnyEvidence, ...]) -> list[int]:
+    """Iterations of one pass over the training data; none where updates take turns, or batches are not counted."""
+    trace = next((item for item in evidence if isinstance(item, ScriptTrace)), None)
+    batches = [
+        loader.batches_per_pass
+        for item in evidence
+        if isinstance(item, LoaderUse)
+        for loader in item.loaders
+        if loader.trains and loader.batches_per_pass
+    ]
+    if trace is None or trace.cycle != 1 or len(batches) != 1 or not trace.events:
+        return []
+    usual = max(trace.events, key=lambda event: event[1])[0]
+    fetched = re.search(r"\bdata(?:\*(\d+))?", usual)
+    return [batches[0] // int(fetched[1] or 1)] if fetched else []
 
 
 def listen(campaign: Campaign, record: Record) -> Record:

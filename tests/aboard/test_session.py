@@ -84,6 +84,15 @@ def test_odd_iterations_are_left_out_and_counted():
     assert (told["wall"], told["odd"], told["losses"]) == (30, 1, [1.0, 3.0])
 
 
+def test_a_whole_turn_counts_the_iteration_in_which_a_pass_begins():
+    observer = Observer()
+    turn = Turn(observer, 3, lead=0, switching=0, whole=True)
+    turn.begin()
+    assert took(turn, observer, ("usual", 10), ("loader usual", 5000), ("usual", 20)) == [False, False, True]
+    told = turn.told()
+    assert (told["wall"], told["odd"]) == (5030, 0)
+
+
 def test_without_a_usual_iteration_none_is_odd():
     observer = Observer()
     turn = Turn(observer, 2, lead=0, switching=0)

@@ -214,3 +214,13 @@ def test_a_script_that_cannot_be_asked_is_a_reason_not_the_end():
 
     here = lab(session=SimpleNamespace(ask=fails, touched=set()))
     assert "could not be asked: it crashed" in proposed(here, INPUT_BOUND)["cache-samples"].refused
+
+
+def test_where_workers_start_anew_with_each_pass_a_turn_is_a_whole_one():
+    here = lab()
+    assert here.fresh((), (WORKERS,))
+    assert not here.fresh((), (FUSED,), (WAITING,))
+    here.passes.append(32)
+    assert here._steps_of_a_turn(0.01, "processes", workers=8) == 32
+    assert here._steps_of_a_turn(0.01, "in-process", workers=0) == 2
+    assert here._steps_of_a_turn(1.0, "processes", workers=8) == 8, "an epoch of half a minute is cut into rotations"

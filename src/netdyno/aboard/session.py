@@ -128,7 +128,8 @@ class Session:
         before = self._observer.reading()
         self._recipe.follow(self._toggles(order.get("recipe")))
         spent = _own(before, self._observer.reading())
-        self._work = Turn(self._observer, order["steps"], lead=order.get("lead", 1), switching=spent)
+        lead, whole = order.get("lead", 1), order.get("whole", False)
+        self._work = Turn(self._observer, order["steps"], lead=lead, switching=spent, whole=whole)
 
     def _do_ask(self, order: Message) -> Message:
         self._recipe.follow(self._toggles(order.get("recipe")))
@@ -220,9 +221,13 @@ class Line:
 
 class Turn:
     """Some usual iterations and where their time went. The first `lead` ones are not counted: what was just switched
-    compiles, fills caches, or finds a queue of batches that grew while the script waited for orders."""
+    compiles, fills caches, or finds a queue of batches that grew while the script waited for orders.
 
-    def __init__(self, observer: Any, steps: int, *, lead: int, switching: int) -> None:
+    A `whole` turn counts unusual iterations too, among them those in which a pass over the loader starts.
+    """
+
+    def __init__(self, observer: Any, steps: int, *, lead: int, switching: int, whole: bool = False) -> None:
+        self._whole = whole
         self._observer = observer
         self._wanted = steps
         self._lead = lead
@@ -247,7 +252,12 @@ class Turn:
 
     def took(self, kind: str, usual: str | None) -> bool:
         """One more iteration is over; True when it was the last."""
-        odd = usual is not None and kind != usual and self._odd < MOST_ODD * (self._steps + REMEMBERED)
+        odd = (
+            not self._whole
+            and usual is not None
+            and kind != usual
+            and self._odd < MOST_ODD * (self._steps + REMEMBERED)
+        )
         leading = len(self._leading) < self._lead
         if leading or (not odd and self._steps + 1 == self._wanted):
             _settle()  # what a device still has to do belongs to the iterations that asked for it

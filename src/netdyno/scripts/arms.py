@@ -69,13 +69,16 @@ class ScriptSession:
         """`steps` iterations under what can be switched of `recipe`; the script starts anew when it ends within them."""
         return _as_turn(self.step(recipe, steps))
 
-    def step(self, recipe: Sequence[Change], steps: int) -> Message:
-        """The same as it was told: beside the turn, what switching and the first iterations took."""
+    def step(self, recipe: Sequence[Change], steps: int, *, whole: bool = False) -> Message:
+        """The same as it was told: beside the turn, what switching and the first iterations took.
+
+        A `whole` turn counts every iteration, also those in which a pass over the data starts.
+        """
         for _ in range(RELAUNCHES + 1):
             running = self._alive()
             # Loader workers fill their queues while the script waits: one rotation of them is not counted.
             lead = max(1, running.ready["workers"])
-            order = {"do": "turn", "recipe": written_down(recipe), "steps": steps, "lead": lead}
+            order = {"do": "turn", "recipe": written_down(recipe), "steps": steps, "lead": lead, "whole": whole}
             told = self._ask(order, doing="stepping")
             if told["is"] == "turn":
                 return told
@@ -176,9 +179,10 @@ class ScriptSession:
 class ScriptArm:
     """A recipe in a running script that sides share. Closing it leaves the script running: the session is its owner's."""
 
-    def __init__(self, session: ScriptSession, recipe: Sequence[Change]) -> None:
+    def __init__(self, session: ScriptSession, recipe: Sequence[Change], *, whole: bool = False) -> None:
         self.recipe = tuple(recipe)
         self.session = session
+        self.whole = whole
         self._closed = False
         self._first_s: float | None = None
         self._leading = 0
@@ -193,7 +197,7 @@ class ScriptArm:
 
     def turn(self, steps: int) -> Turn:
         """Take `steps` iterations and say where the time went. Raises ArmError; then the arm is closed."""
-        told = self._working(lambda: self.session.step(self.recipe, steps))
+        told = self._working(lambda: self.session.step(self.recipe, steps, whole=self.whole))
         turn = _as_turn(told)
         self._quickest_s = min(self._quickest_s, turn.per_step)
         if self._first_s is None:
@@ -230,7 +234,11 @@ class ScriptArm:
 
 
 class ScriptProcessArm:
-    """A script of its own, frozen while other sides step: for what only works from the start, and for edited sources."""
+    """A script of its own, frozen while other sides step: for what only works from the start, and for edited sources.
+
+    Where sides differ in their loaders, turns have to be `whole`: workers start anew with each pass over the data, and a
+    turn that left those iterations out would leave out their price.
+    """
 
     def __init__(
         self,
@@ -243,6 +251,7 @@ class ScriptProcessArm:
         in_place: bool = False,
         online: bool = False,
         sources: Sources | None = None,
+        whole: bool = False,
     ) -> None:
         # What an edit of the source stands for is done by the source and needs no knob; an environment is still needed.
         edited = sources is not None
@@ -253,7 +262,7 @@ class ScriptProcessArm:
             script, start,
             seed=seed, limit_s=limit_s, start_s=start_s, in_place=in_place, online=online, sources=sources,
         )  # fmt: skip
-        self._arm = ScriptArm(self.session, toggled)
+        self._arm = ScriptArm(self.session, toggled, whole=whole)
         try:
             self.session.checksum()
         except BaseException:
@@ -281,7 +290,7 @@ class ScriptProcessArm:
     def respawn(self) -> None:
         """The same side in a new process: the unit of replication between processes."""
         self.session.close()
-        self._arm = ScriptArm(self.session, self._arm.recipe)
+        self._arm = ScriptArm(self.session, self._arm.recipe, whole=self._arm.whole)
         self.session.checksum()
 
     def close(self) -> None:

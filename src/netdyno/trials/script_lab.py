@@ -21,7 +21,7 @@ from netdyno.scripts.launch import Ride, ride
 from netdyno.stats.spread import pooled_deviation
 from netdyno.targets.script import Script
 from netdyno.targets.workload import Tolerance
-from netdyno.trials.lab import TURN_S, WARM_TURNS, workers_of
+from netdyno.trials.lab import LONGEST_EPOCH_S, TURN_S, WARM_TURNS, workers_of
 from netdyno.verdicts import guards
 from netdyno.verdicts.attribute import Key, key_of
 
@@ -63,6 +63,7 @@ class ScriptLab:
     course: list[int] = field(default_factory=list)  # updates of a quality run, the same for a whole campaign
 
     lengths: list[int] = field(default_factory=list)  # updates of the script's whole run, when it was seen to its end
+    passes: list[int] = field(default_factory=list)  # iterations that one pass over the training data makes
     seen: list[int] = field(default_factory=list)  # updates that it was watched for
     per_epoch: int | None = None
     paths: int = 1  # inside one script both sides move the same model
@@ -96,8 +97,10 @@ class ScriptLab:
         return self.form(*recipes)
 
     def open(self, recipe: tuple[Change, ...], form: Form, *, limit_s: float | None = None, fresh: bool = False) -> Arm:
-        """One side: a recipe in the running script, or a script of its own. Raises ArmError."""
-        del fresh  # every process of a script is a new interpreter
+        """One side: a recipe in the running script, or a script of its own, whose turns are whole epochs when `fresh`.
+
+        Raises ArmError.
+        """
         if form == "in-process":
             return ScriptArm(self.session(from_the_start(recipe)), recipe)
         return ScriptProcessArm(
@@ -108,6 +111,7 @@ class ScriptLab:
             in_place=self.in_place,
             online=self.online,
             sources=self.edited.get(key_of(recipe)),
+            whole=fresh,
         )
 
     def session(self, start: tuple[Change, ...] = ()) -> ScriptSession:
@@ -132,9 +136,10 @@ class ScriptLab:
         self.sessions.clear()
 
     @staticmethod
-    def fresh(*_: tuple[Change, ...]) -> bool:
-        """Every process of a script is a new interpreter anyway."""
-        return False
+    def fresh(*recipes: tuple[Change, ...]) -> bool:
+        """Every process of a script is a new interpreter. What all sides need as soon as one has another loader: turns in
+        which the start of an epoch counts."""
+        return any(read(change).layers[0] == "data" for recipe in recipes for change in from_the_start(recipe))
 
     def expected_s(self, recipe: tuple[Change, ...]) -> float:
         """Seconds that a trial is expected to take whose treatment runs `recipe`."""
@@ -156,8 +161,15 @@ class ScriptLab:
                 seconds = arm.turn(steps).per_step
                 taken.append(seconds)
                 slowest = max(slowest, seconds)
-            steps = steps_per_turn(slowest, TURN_S[form], workers=workers)
+            steps = self._steps_of_a_turn(slowest, form, workers=workers)
         return steps, samples
+
+    def _steps_of_a_turn(self, step_s: float, form: Form, *, workers: int) -> int:
+        """Whole passes over the data where workers start anew with each, as long as those are short."""
+        per_pass = self.passes[0] if self.passes else None
+        if workers and form == "processes" and per_pass and per_pass * step_s <= LONGEST_EPOCH_S:
+            return per_pass * max(1, round(TURN_S[form] / (per_pass * step_s)))
+        return steps_per_turn(step_s, TURN_S[form], workers=workers)
 
     def probe(self, recipe: tuple[Change, ...]) -> None:
         """Nothing: a turn that takes too long ends the session, not the lab."""
