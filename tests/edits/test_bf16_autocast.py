@@ -120,3 +120,18 @@ def test_frameworks_are_told_in_their_own_words():
     assert edited(BF16, HUGGING)[1] == ["        bf16=True,"]
     assert edited(BF16, LIGHTNING)[1] == ['    trainer = L.Trainer(max_epochs=1, precision="bf16-mixed")']
     assert "16" in refused(BF16, LIGHTNING.replace("max_epochs=1", "precision=16")).why
+
+
+MADE_ELSEWHERE = """import torch
+from models import build
+model = build().to("cuda" if torch.cuda.is_available() else "cpu")
+for x, y in batches:
+    logits, loss = model(x, y)
+    loss.backward()
+"""
+
+
+def test_what_was_seen_to_be_called_is_a_model_wherever_it_was_made():
+    assert "device" in refused(BF16, MADE_ELSEWHERE).why
+    _, added = edited(BF16, MADE_ELSEWHERE, seen(MADE_ELSEWHERE, "model(x, y)"))
+    assert added[0] == "    with torch.autocast(next(model.parameters()).device.type, dtype=torch.bfloat16):"

@@ -242,7 +242,9 @@ def _device(code: Code, region: Region, here: Here) -> str:
         names = {made.name for made in models(code, here.lines("models"), elsewhere=here.elsewhere("models"))}
     except Uncertain:  # then the source does not say
         names = set()
-    if callee not in names:
+    # What was seen to be called on this line was a model.
+    seen = code.line(region.forward) in here.lines("forwards")
+    if callee not in names and not (seen and isinstance(region.forward.func, cst.Name)):
         uncertain("the source does not say on which device the model runs", code.line(region.forward))
     return f"next({callee}.parameters()).device.type"
 
