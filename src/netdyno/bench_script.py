@@ -189,6 +189,7 @@ def watch(updates: int | None, *, least_s: float) -> bench.Step:
             says = f"the script failed by itself after {seen.stream.updates} updates: {why}"
             record = replace(record, failures=(*record.failures, Failure(step="watch", says=says)))
         changed = map(OWN_FILE.format, seen.touched)
+        record = replace(record, target=replace(record.target, items_per_step=_period(found)))
         return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
 
     return watch_step
@@ -230,6 +231,11 @@ def _workers(evidence: tuple[AnyEvidence, ...]) -> list[int]:
     return [
         loader.workers for item in evidence if isinstance(item, LoaderUse) for loader in item.loaders if loader.trains
     ]
+
+
+def _period(evidence: tuple[AnyEvidence, ...]) -> int:
+    """Updates of one iteration: more than one where optimizers take turns."""
+    return next((item.cycle or 1 for item in evidence if isinstance(item, ScriptTrace)), 1)
 
 
 def _per_pass(evidence: tuple[AnyEvidence, ...]) -> list[int]:

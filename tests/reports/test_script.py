@@ -82,3 +82,9 @@ def test_time_between_calls_is_told_with_its_lines():
     timeline = StepTimeline(steps=1, step=Split(running=1.0), phases={"after loss": Split(running=0.1)})
     says = {fact.name: fact.says for fact in scripts.script(replace(watched(), evidence=(trace, timeline))).counted}
     assert says["between calls"] == "after loss 10 %: train.py:97–100"
+
+
+def test_the_lines_of_a_patch_are_not_broken_on_a_narrow_page():
+    long = "+optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.1, fused=True)"
+    record = watched(patch=Patch(diff=f"--- a/train.py\n+++ b/train.py\n{long}\n", files=("train.py",)))
+    assert long in text.render(record, width=40).splitlines()

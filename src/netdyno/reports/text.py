@@ -398,8 +398,7 @@ def _patch(told: scripts.ScriptInfo | None) -> Iterable[Part]:
     marks = {True: ("verified", "green"), False: ("not verified", "red"), None: ("not run", "yellow")}
     mark, style = marks[told.patch.verified]
     yield from _heading(f"The patch  ({mark})")
-    # A patch is copied from the terminal: it keeps its lines, however narrow the window is.
-    yield from (_said(line, _DIFF.get(line[:1], "")) for line in told.patch.diff.splitlines())
+    yield from (_verbatim(line, _DIFF.get(line[:1], "")) for line in told.patch.diff.splitlines())
     yield _said(f"· {told.patch.says}", style)
     yield from (_said(f"· not written: {name}: {says}", "yellow") for name, says in told.patch.unpatched)
 
@@ -475,7 +474,8 @@ def _printed(parts: Iterable[Part], *, width: int, colour: bool) -> str:
         _environ={},
     )
     for part in parts:
-        console.print(part)
+        # What is to be copied keeps its lines, however narrow the page is.
+        console.print(part, soft_wrap=getattr(part, "no_wrap", None) is True)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n") + "\n"
 
 
@@ -483,6 +483,13 @@ def _said(text: str, style: str = "") -> "Text":
     from rich.text import Text
 
     return Text(plain(text), style=style)
+
+
+def _verbatim(text: str, style: str = "") -> "Text":
+    """A line that is not broken, for whoever copies it."""
+    line = _said(text, style)
+    line.no_wrap = True
+    return line
 
 
 def _joined(*pieces: tuple[str, str]) -> "Text":
