@@ -174,25 +174,40 @@ def watch(updates: int | None, *, least_s: float) -> bench.Step:
         if not seen.stream.updates:
             raise _no_update(lab.script, seen)
         found = from_within(lab.script.cwd, evidence_of(seen.stream, record.ceilings))
-        lab.startup_s.append(seen.startup_s)
-        lab.workers.extend(_workers(found))
-        lab.seen.append(seen.stream.updates)
-        lab.passes.extend(_per_pass(found))
-        if seen.reason == "ended":
-            lab.lengths.append(seen.stream.updates)
-        if seen.stream.losses:
-            lab.learn((), tuple(seen.stream.losses))
+        _remember(lab, seen, found)
         campaign.facts = _facts(found, record.ceilings)
-        if seen.reason == "failed":
-            training = seen.stream.training
-            why = training.stopped.says if training is not None and training.stopped is not None else "an error"
-            says = f"the script failed by itself after {seen.stream.updates} updates: {why}"
-            record = replace(record, failures=(*record.failures, Failure(step="watch", says=says)))
         changed = map(OWN_FILE.format, seen.touched)
-        record = replace(record, target=replace(record.target, items_per_step=_period(found)))
-        return replace(record, evidence=found, wrote=(*changed, *seen.wrote))
+        return replace(
+            record,
+            evidence=found,
+            target=replace(record.target, items_per_step=_period(found)),
+            wrote=(*changed, *seen.wrote),
+            failures=(*record.failures, *_failures(seen)),
+        )
 
     return watch_step
+
+
+def _remember(lab: ScriptLab, seen: Ride, found: tuple[AnyEvidence, ...]) -> None:
+    """What later trials start from: how long a start takes, how long the script is, and its losses without any change."""
+    lab.startup_s.append(seen.startup_s)
+    lab.workers.extend(_workers(found))
+    lab.seen.append(seen.stream.updates)
+    lab.passes.extend(_per_pass(found))
+    if seen.reason == "ended":
+        lab.lengths.append(seen.stream.updates)
+    if seen.stream.losses:
+        lab.learn((), tuple(seen.stream.losses))
+
+
+def _failures(seen: Ride) -> tuple[Failure, ...]:
+    """That the script failed by itself, which does not undo what was seen before."""
+    if seen.reason != "failed":
+        return ()
+    training = seen.stream.training
+    why = training.stopped.says if training is not None and training.stopped is not None else "an error"
+    says = f"the script failed by itself after {seen.stream.updates} updates: {why}"
+    return (Failure(step="watch", says=says),)
 
 
 def _no_update(script: Script, seen: Ride) -> TargetError:
