@@ -274,7 +274,9 @@ class Facts:
             self.autocast = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
 
     def evaluated(self, module: Any) -> None:
-        """A forward without gradients at top level begins."""
+        """A forward without gradients at top level begins. A loss is the score of an evaluation, not one itself."""
+        if self.model(module).is_loss:
+            return
         observer = self.observer
         self.evaluations += 1
         if observer.fetched is not None:
