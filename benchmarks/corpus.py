@@ -114,7 +114,7 @@ def unnamed(seen: Ride) -> Seen:
     if trace is None or timeline is None:
         return {"unattributed": None, "stretch": None}
     gaps = sorted((name for name in timeline.phases if name.startswith(GAP)), key=timeline.share)
-    lines = trace.gaps.get(gaps[-1], ()) if gaps else ()
+    lines = trace.gaps.get(gaps[-1], ())[:3] if gaps else ()
     stretch = ", ".join(
         f"{Path(one.file).name}:{one.first}–{one.last}{f' ({one.framework})' if one.framework else ''}" for one in lines
     )

@@ -7,8 +7,8 @@ from typing import Any
 from .account import GAP, NAMES, Account
 from .frames import NOWHERE, Line, two_levels
 
-# Stretches of lines that are told for one gap; a script has few, and a framework many.
-MOST = 3
+# Stretches of lines that are told for one gap: as many as there are calls of one kind in a script with three networks.
+MOST = 8
 
 
 class Stretches:

@@ -13,6 +13,7 @@ WORTH_A_LINE = 0.02
 MOST_LINES = 8
 MOST_EVENTS = 4
 MOST_FILES = 6
+MOST_STRETCHES = 3
 
 
 class LineRow(NamedTuple):
@@ -92,7 +93,7 @@ def _gaps(record: Record, trace: ScriptTrace) -> Iterable[Fact]:
     timeline = next((item for item in record.evidence if isinstance(item, StepTimeline)), None)
     shares = {gap: timeline.share(gap) for gap in trace.gaps} if timeline is not None else {}
     told = [
-        f"{gap} {share(shares[gap])}: {', '.join(map(_stretch, trace.gaps[gap]))}"
+        f"{gap} {share(shares[gap])}: {', '.join(map(_stretch, trace.gaps[gap][:MOST_STRETCHES]))}"
         for gap in sorted(shares, key=lambda gap: -shares[gap])
         if shares[gap] >= WORTH_A_LINE
     ]
