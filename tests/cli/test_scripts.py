@@ -6,9 +6,12 @@ import sys
 import pytest
 
 from netdyno.cli._declare import run_command
+from netdyno.cli._output import write_leavings
 from netdyno.cli._scripts import script_named
 from netdyno.cli.doctor import doctor
 from netdyno.errors import NetdynoError
+from netdyno.store import Store
+from reports.specimens import golden
 
 PLAIN = "import sys\nprint(sys.argv[1:])\nsys.exit(3)\n"
 DECLARES = "from netdyno import Workload\nDigits = Workload(model=None, train=None)\n"
@@ -68,3 +71,12 @@ def test_a_script_without_torch_could_not_be_attached_to(folder):
     )  # fmt: skip
     assert done.returncode == 2
     assert "error:" in done.stderr
+
+
+def test_a_patch_is_left_as_a_file_that_can_be_applied(tmp_path):
+    record = golden()
+    told = list(write_leavings(record, Store(tmp_path / "store")))
+    (line,) = [line for line in told if line.startswith("patch:")]
+    assert "git apply" in line
+    path = tmp_path / "store" / "artifacts" / record.id / "patch.diff"
+    assert path.read_text() == record.patch.diff

@@ -48,6 +48,9 @@ def write_leavings(record: Record, store: Store) -> Iterator[str]:
     yield f"record:  {store.path(record.id)}"
     try:
         yield f"report:  {write_html(record, store)}"
+        if record.patch is not None and record.patch.diff:
+            path = store.write_artifact(record.id, "patch.diff", record.patch.diff.encode())
+            yield f"patch:   {path}  (in the script's folder: git apply {path})"
         yield f"capsule: {write_capsule(record, store.artifacts / record.id / 'debug')}"
     except StoreError as error:
         yield str(error)
