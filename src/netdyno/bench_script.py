@@ -388,6 +388,8 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     script = script_of(record)
     way = Way(**{name: True for name in IN_SETTINGS if name in record.target.settings})
     lab = _lab(script, record.plan, listener, way)
+    if record.patch is not None and record.patch.verified:  # what was claimed is claimed of the edited script
+        _edits(lab, record)
     try:
         return bench.replayed(record, lab)
     finally:
