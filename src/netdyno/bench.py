@@ -540,6 +540,7 @@ def attribute(campaign: Campaign, record: Record) -> Record:
         level=record.plan.level,
         codes={change.label: read(change).code() for change in record.recipe},
         trials={trial.change.label: number for number, trial in enumerate(record.trials)},
+        form=campaign.lab.rungs(tuple(arm.recipe for arm in found.arms)),
     )
     split = replace(split, steps_per_epoch=campaign.lab.per_epoch, cost_s=campaign.clock() - began)
     return replace(record, attribution=split, after=campaign.look_under(campaign, record, ("step-timeline",)))
