@@ -1,6 +1,7 @@
 """Whoever starts scripts here cleans up: after each file nobody of ours is alive, and nothing of ours is left."""
 
 import contextlib
+import multiprocessing.util
 import os
 import shutil
 import signal
@@ -27,6 +28,8 @@ def temporary():
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
+        # A folder that multiprocessing made in it for its sockets goes now: at the end of Python it would be missed.
+        multiprocessing.util._run_finalizers(-100)
 
 
 @pytest.fixture(scope="module", autouse=True)
