@@ -7,7 +7,7 @@ from netdyno.errors import NetdynoError
 from netdyno.records.evidence import LoaderUse, ScriptTrace, StepTimeline
 from netdyno.records.record import Plan
 from netdyno.store import Store
-from netdyno.targets.script import parse
+from netdyno.targets.script import Way, again, parse
 
 TRAINS = """\
 import torch
@@ -68,8 +68,9 @@ def test_what_it_wrote_is_listed_and_its_folder_is_as_it_was(diagnosed):
 
 def test_the_record_is_kept_and_says_how_to_start_it_again(diagnosed):
     folder, store, record = diagnosed
-    again = bench_script.script_of(store.load(record.id))
-    assert (again.argv[1:], again.cwd) == (("train.py",), folder)
+    target = store.load(record.id).target
+    script = again(target.command, target.folder)
+    assert (script.argv[1:], script.cwd) == (("train.py",), folder)
 
 
 def test_a_script_that_trains_nothing_is_told_so_and_not_diagnosed(diagnosed, tmp_path):
@@ -133,3 +134,11 @@ def test_rows_and_residual_add_up_for_a_script_too(tuned):
     split = tuned.attribution
     rows = sum(share.gain.middle for share in split.shares) + split.residual.middle
     assert rows == pytest.approx(split.total.middle)
+
+
+def test_who_goes_on_with_a_run_runs_the_script_as_it_was_run(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    way = Way(in_place=True, online=True)
+    store = Store(tmp_path / "store")
+    record = bench_script._blank(parse("train.py", cwd=tmp_path), Plan(), store, way)
+    assert bench_script.way_of(record) == way

@@ -32,7 +32,7 @@ from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Targe
 from netdyno.scripts.evidence import evidence as evidence_of
 from netdyno.scripts.launch import Ride
 from netdyno.store import Store
-from netdyno.targets.script import Script, Way
+from netdyno.targets.script import Script, Way, again
 from netdyno.trials.script_choose import facts_of, proposals
 from netdyno.trials.script_lab import ScriptLab
 from netdyno.verdicts.attribute import key_of
@@ -62,7 +62,9 @@ def tune(
     """The main job on a script. Raises NetdynoError for what the user can put right."""
     tries = (listen, bench.walk, bench.prune, patch, attribute)
     steps = (bench.describe, watch(way.updates, least_s=TUNING_S), bench.diagnose_step, *tries, close)
-    campaign, record = _begin(script, resume.plan if resume else plan, store, listener, way)
+    if resume is not None:
+        plan, way = resume.plan, way_of(resume)
+    campaign, record = _begin(script, plan, store, listener, way)
     return _through(steps, campaign, resume or replace(record, command=command or record.command))
 
 
@@ -148,11 +150,9 @@ def close(campaign: Campaign, record: Record) -> Record:
     )
 
 
-def script_of(record: Record) -> Script:
-    """The script that a record was made of, to be put on the dyno again. Raises NetdynoError when it is gone."""
-    from netdyno.targets.script import parse
-
-    return parse(None, record.target.command, cwd=Path(record.target.folder))
+def way_of(record: Record) -> Way:
+    """How the script of a record was run, for whoever goes on with it or measures it again."""
+    return Way(**{name: True for name in IN_SETTINGS if name in record.target.settings})
 
 
 def lab_of(campaign: Campaign) -> ScriptLab:
@@ -250,12 +250,17 @@ def _workers(evidence: tuple[AnyEvidence, ...]) -> list[int]:
 
 def _period(evidence: tuple[AnyEvidence, ...]) -> int:
     """Updates of one iteration: more than one where optimizers take turns."""
-    return next((item.cycle or 1 for item in evidence if isinstance(item, ScriptTrace)), 1)
+    trace = _trace(evidence)
+    return (trace.cycle or 1) if trace is not None else 1
+
+
+def _trace(evidence: tuple[AnyEvidence, ...]) -> ScriptTrace | None:
+    return next((item for item in evidence if isinstance(item, ScriptTrace)), None)
 
 
 def _per_pass(evidence: tuple[AnyEvidence, ...]) -> list[int]:
     """Iterations of one pass over the training data; none where updates take turns, or batches are not counted."""
-    trace = next((item for item in evidence if isinstance(item, ScriptTrace)), None)
+    trace = _trace(evidence)
     batches = [
         loader.batches_per_pass
         for item in evidence
@@ -326,7 +331,7 @@ def sources_of(script: Script) -> dict[str, str]:
 
 def sites_of(script: Script, evidence: tuple[AnyEvidence, ...]) -> Sites:
     """Where the script was seen to build and use what changes take hold of, with files named as in its folder."""
-    trace = next((item for item in evidence if isinstance(item, ScriptTrace)), None)
+    trace = _trace(evidence)
     places = trace.places if trace is not None else {}
     kinds = {
         kind: tuple(
@@ -385,9 +390,8 @@ def replay(record: Record, *, listener: Listener = silent) -> Replay:
     """Measure the kept recipe of a script against the script as it is, afresh. Raises NetdynoError."""
     if record.attribution is None or record.environment is None:
         raise bench.nothing_claimed(record)
-    script = script_of(record)
-    way = Way(**{name: True for name in IN_SETTINGS if name in record.target.settings})
-    lab = _lab(script, record.plan, listener, way)
+    script = again(record.target.command, record.target.folder)
+    lab = _lab(script, record.plan, listener, way_of(record))
     if record.patch is not None and record.patch.verified:  # what was claimed is claimed of the edited script
         _edits(lab, record)
     try:

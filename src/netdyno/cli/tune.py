@@ -135,11 +135,9 @@ def _script_of(earlier: Record) -> "Script | None":
     """The script of a run that was cut short; None when it was of a workload."""
     if not earlier.target.command:
         return None
-    from pathlib import Path
+    from netdyno.targets.script import again
 
-    from netdyno.targets.script import parse
-
-    return parse(None, earlier.target.command, cwd=Path(earlier.target.folder))
+    return again(earlier.target.command, earlier.target.folder)
 
 
 def _target(reference: str | None, earlier: Record | None) -> str:

@@ -19,7 +19,7 @@ from netdyno.interventions._base import environment_of
 from netdyno.records.measured import Split, Turn
 from netdyno.records.trial import Change, Memory
 from netdyno.scripts.launch import Launched, launch, written_down
-from netdyno.scripts.scratch import Scratch, scratch, telling
+from netdyno.scripts.scratch import rewrite, scratch, telling
 from netdyno.targets.script import Script
 
 LIMIT_S = 600.0  # a turn compiles in its first steps, which on a busy machine takes minutes
@@ -255,7 +255,7 @@ class ScriptProcessArm:
     ) -> None:
         # What an edit of the source stands for is done by the source and needs no knob; an environment is still needed.
         edited = sources is not None
-        start = [change for change in recipe if environment_of((change,)) or (not edited and _starts(change))]
+        start = [change for change in from_the_start(recipe) if not edited or environment_of((change,))]
         toggled = [change for change in recipe if not edited and change not in start]
         self.recipe = tuple(recipe)
         self.session = ScriptSession(
@@ -312,8 +312,11 @@ class ScriptProcessArm:
             raise
 
 
-def _starts(change: Change) -> bool:
-    return knobs.when(written_down([change])[0]) == "start"
+def from_the_start(recipe: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes of a recipe that only work from the script's start: its loader, its environment."""
+    return tuple(
+        change for change in recipe if environment_of((change,)) or knobs.when(written_down([change])[0]) == "start"
+    )
 
 
 def _guarded(work: Callable[[], T], *, doing: str) -> T:
@@ -366,7 +369,7 @@ class _Running:
         self._undo = contextlib.ExitStack()
         try:
             self._place = self._undo.enter_context(scratch(script, in_place=in_place, online=online))
-            _rewrite(self._place, sources)
+            rewrite(self._place, sources)
             # A path of its own: that of a socket may have a hundred characters, and results lie deeper.
             self._folder = self._undo.enter_context(telling("netdyno-line-"))
             self._launched, self._socket = self._joined(script, start, seed, start_s)
@@ -545,13 +548,3 @@ class _Running:
     def _until_gone(self, patience_s: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._launched.process.wait(patience_s)
-
-
-def _rewrite(place: Scratch, sources: Sources) -> None:
-    """Put edited sources into the scratch. An original is never written to, not even through a link."""
-    for name, text in sources.items():
-        file = place.cwd / name
-        if not file.parent.resolve().is_relative_to(place.folder.resolve()):
-            raise ArmError(f"`{name}` lies outside the scratch copy, so its edit cannot be tried")
-        file.unlink(missing_ok=True)  # a link to the original, if it was too large to copy
-        file.write_text(text)

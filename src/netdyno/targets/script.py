@@ -53,6 +53,11 @@ class Way(NamedTuple):
     updates: int | None = None
 
 
+def again(command: Sequence[str], folder: str) -> Script:
+    """The script that was started by a command line in a folder. Raises TargetError when it is gone."""
+    return parse(None, command, cwd=Path(folder))
+
+
 class _Found(NamedTuple):
     name: str
     file: Path | None

@@ -103,7 +103,7 @@ class AnyLab(Protocol):
         """One side, ready to step. Raises ArmError."""
 
     def fresh(self, *recipes: tuple[Change, ...]) -> bool:
-        """Whether sides must start as new interpreters."""
+        """Whether one of these recipes asks all sides for a dearer form: new interpreters, or turns of whole epochs."""
 
     def expected_s(self, recipe: tuple[Change, ...]) -> float:
         """Seconds that a trial is expected to take whose treatment runs `recipe`."""

@@ -1,22 +1,20 @@
 """What the trials of one unmodified script share: its running session, and what was learned of its noise and training."""
 
-import importlib
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import fmean
 
 from netdyno.arms import steps_per_turn
 from netdyno.arms.base import Arm
 from netdyno.errors import ArmError
-from netdyno.interventions._base import environment_of, read
+from netdyno.interventions._base import read
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.record import Plan
 from netdyno.records.trial import Change, Form, Guard, Parity, Stability, Trajectories, Trial
-from netdyno.scripts.arms import ScriptArm, ScriptProcessArm, ScriptSession
+from netdyno.scripts.arms import ScriptArm, ScriptProcessArm, ScriptSession, Sources, from_the_start
 from netdyno.scripts.launch import Ride, ride
 from netdyno.stats.spread import pooled_deviation
 from netdyno.targets.script import Script
@@ -34,8 +32,6 @@ FEWEST_UPDATES, MOST_UPDATES = 20, 200
 LEAST_LIMIT_S = 120.0
 ROUNDING_CONTROLS = (1, 2)
 WINDOWS = 5
-
-Sources = Mapping[str, str]  # a file of the script, relative to its folder, and its edited text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,17 +274,6 @@ class ScriptLab:
             sources=sources,
             listener=self.listener,
         )
-
-
-@cache
-def _when(name: str) -> str:
-    """Whether a change can be toggled between steps or only works from the start."""
-    return str(importlib.import_module(f"netdyno.aboard.knobs.{name.replace('-', '_')}").WHEN)
-
-
-def from_the_start(recipe: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes of a recipe that only work from the script's start: its loader, its environment."""
-    return tuple(change for change in recipe if environment_of((change,)) or _when(change.id) == "start")
 
 
 def scatter(run: Trajectories) -> Stability:
