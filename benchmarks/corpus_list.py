@@ -202,6 +202,7 @@ KARPATHY = (
         repository="karpathy/makemore",
         folder="makemore",
         command="makemore.py -i names.txt -o out --type transformer --max-steps 200 --num-workers 0 --device cpu",
+        whole="makemore.py -i names.txt -o out --type transformer --max-steps 4000 --num-workers 0 --device cpu",
         updates=60,
         tune=True,
     ),
@@ -231,11 +232,29 @@ def _gan(name: str, command: str, **fields: object) -> Public:
 
 GANS = (
     _gan("wgan_gp", "wgan_gp.py --n_epochs 1", whole="wgan_gp.py --n_epochs 20", updates=36, tune=True),
-    _gan("infogan", "infogan.py --n_epochs 1 --batch_size 32", updates=18),
+    _gan(
+        "infogan",
+        "infogan.py --n_epochs 1 --batch_size 32",
+        whole="infogan.py --n_epochs 20 --batch_size 32",
+        updates=18,
+        tune=True,
+    ),
     _gan("plain", "gan.py --n_epochs 1", whole="gan.py --n_epochs 20", tune=True),
-    _gan("wgan", "wgan.py --n_epochs 1", updates=36),
-    _gan("dcgan", "dcgan.py --n_epochs 1 --batch_size 32", updates=20),
-    _gan("acgan", "acgan.py --n_epochs 1 --batch_size 32", updates=20, tune=True),
+    _gan("wgan", "wgan.py --n_epochs 1", whole="wgan.py --n_epochs 20", updates=36, tune=True),
+    _gan(
+        "dcgan",
+        "dcgan.py --n_epochs 1 --batch_size 32",
+        whole="dcgan.py --n_epochs 20 --batch_size 32",
+        updates=20,
+        tune=True,
+    ),
+    _gan(
+        "acgan",
+        "acgan.py --n_epochs 1 --batch_size 32",
+        whole="acgan.py --n_epochs 20 --batch_size 32",
+        updates=20,
+        tune=True,
+    ),
     _gan("aae", "aae.py --n_epochs 1", whole="aae.py --n_epochs 20", tune=True),
 )
 

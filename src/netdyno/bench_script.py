@@ -27,10 +27,10 @@ from netdyno.errors import ArmError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts
 from netdyno.progress import Listener, silent
 from netdyno.records.environment import Ceilings
-from netdyno.records.evidence import AnyEvidence, LoaderUse, Place, ScriptTrace
+from netdyno.records.evidence import AnyEvidence, Ending, LoaderUse, Place, ScriptTrace
 from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Target, Unpatched
 from netdyno.scripts.evidence import evidence as evidence_of
-from netdyno.scripts.launch import Ride
+from netdyno.scripts.launch import Ride, users_line
 from netdyno.store import Store
 from netdyno.targets.script import Script, Way, again
 from netdyno.trials.script_choose import facts_of, proposals
@@ -39,7 +39,7 @@ from netdyno.verdicts.attribute import key_of
 
 # How long a script is watched: for a diagnosis long enough for an epoch and its evaluation in small scripts; before trials,
 # which need the rest of the budget, a part of it.
-DIAGNOSIS_S, TUNING_S, WATCH_SHARE = 30.0, 10.0, 0.15
+DIAGNOSIS_S, TUNING_S, WATCH_SHARE = 45.0, 10.0, 0.15
 # A folder may hold a whole environment: these are not the script's own, and beyond so many files nobody looks.
 NOT_OURS = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", ".netdyno"}
 MOST_FILES = 400
@@ -78,7 +78,7 @@ def diagnose(
     command: str = "",
 ) -> Record:
     """Watch a script and say what holds it back, trying nothing. Raises NetdynoError."""
-    steps = (bench.describe, watch(way.updates, least_s=DIAGNOSIS_S), bench.diagnose_step, close)
+    steps = (bench.describe, watch(way.updates, least_s=DIAGNOSIS_S, vitals=True), bench.diagnose_step, close)
     campaign, record = _begin(script, plan, store, listener, way)
     return _through(steps, campaign, replace(record, command=command or record.command))
 
@@ -161,19 +161,22 @@ def lab_of(campaign: Campaign) -> ScriptLab:
     return campaign.lab
 
 
-def watch(updates: int | None, *, least_s: float) -> bench.Step:
-    """The step that runs a script with somebody aboard: it writes the evidence."""
+def watch(updates: int | None, *, least_s: float, vitals: bool = False) -> bench.Step:
+    """The step that runs a script with somebody aboard: it writes the evidence. With `vitals` the numbers are looked at too."""
 
     def watch_step(campaign: Campaign, record: Record) -> Record:
         """Evidence from the script's own run, until so many updates or seconds."""
         campaign.says("watching the script")
         lab = lab_of(campaign)
         seen = lab.ride(
-            updates=updates, seconds=max(least_s, WATCH_SHARE * record.plan.budget_s) if updates is None else None
+            updates=updates,
+            seconds=max(least_s, WATCH_SHARE * record.plan.budget_s) if updates is None else None,
+            vitals=vitals,
         )
-        if not seen.stream.updates:
+        found = (*evidence_of(seen.stream, record.ceilings), *_ending(seen))
+        if not seen.stream.updates and not (vitals and found):
             raise _no_update(lab.script, seen)
-        found = from_within(lab.script.cwd, evidence_of(seen.stream, record.ceilings))
+        found = from_within(lab.script.cwd, found)
         _remember(lab, seen, found)
         campaign.facts = _facts(found, record.ceilings)
         changed = map(OWN_FILE.format, seen.touched)
@@ -208,6 +211,19 @@ def _failures(seen: Ride) -> tuple[Failure, ...]:
     why = training.stopped.says if training is not None and training.stopped is not None else "an error"
     says = f"the script failed by itself after {seen.stream.updates} updates: {why}"
     return (Failure(step="watch", says=says),)
+
+
+def _ending(seen: Ride) -> tuple[Ending, ...]:
+    """The error that ended a script before its time, as its last words have it."""
+    training = seen.stream.training
+    if seen.reason != "failed" or training is None or training.stopped is None:
+        return ()
+    error, _, message = training.stopped.says.partition(": ")
+    where = users_line(seen.words or "")
+    place = Place(file=where[0], line=where[1]) if where else None
+    return (
+        Ending(error=error, message=message, where=place, words=seen.words or "", updates=seen.stream.updates),
+    )  # fmt: skip
 
 
 def _no_update(script: Script, seen: Ride) -> TargetError:

@@ -112,6 +112,8 @@ def _batch(observer: "Observer", original: Any) -> Any:
             known.batches += 1
             if known.batches <= 2 or known.batches == known.first_of_epoch or not known.batches % SELDOM:
                 observer.guarded("first batches", known.look, batch, account)
+            if observer.vitals is not None:
+                observer.vitals.tell("batch", known, batch)
         if observer.counts_batches:
             observer.finish(-1)
         return batch

@@ -113,6 +113,12 @@ class _Wrapped:
 _ride: Ride | None = None
 
 
+def _thread_here() -> int:
+    import _thread
+
+    return _thread.get_ident()
+
+
 def board() -> None:
     """Everything that happens in a process once torch is there. Raises nothing."""
     global _ride  # noqa: PLW0603  one process, one ride
@@ -263,9 +269,15 @@ class Ride:
         if self.over:
             return
         self.over = True
+        self._guarded("vitals", self._last_looks)
         self.tell()
         self._guarded("patches", self._tell_patches)
         self.stream.write("stopped", reason=reason, updates=self.updates, says=says)
+
+    def _last_looks(self) -> None:
+        vitals = getattr(self.observer, "vitals", None)
+        if vitals is not None and self.stream.process == os.getpid() and self.training_thread in (None, _thread_here()):
+            vitals.over()
 
     def _tell_patches(self) -> None:
         patches = getattr(self.observer, "patches", None)

@@ -15,7 +15,7 @@ class Config(NamedTuple):
     that does not end within `grace_s` more is ended from outside. `hz` is the rate of the line sampler, 0 for none.
     `recipe` holds changes that are on from the start; `line` is the socket on which orders come. `nudge` moves each
     initial weight by so many units in the last place. Without `watch` only updates and losses are counted.
-    `lab` is the lab's process: whoever rides aboard dies with it. The text `"lab": <process>,` is looked for before the
+    With `vitals` the numbers are looked at too, for at most `share` of the time. `lab` is the lab's process: whoever rides aboard dies with it. The text `"lab": <process>,` is looked for before the
     JSON is read.
     """
 
@@ -32,6 +32,8 @@ class Config(NamedTuple):
     scratch: str | None = None
     warmup: int = 2
     losses: bool = False
+    vitals: bool = False
+    share: float = 0.02
     lab: int | None = None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from . import steps
 from .account import EVALUATION, FORWARD, LOSS, RECOMPUTE
 from .patches import Patches
+from .vitals._base import Call
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -82,7 +83,10 @@ class Outermost:
             # A module without weights, or one that rides in the loop (a metric, a transform), is no model's evaluation.
             if view.hooked and not seen.facts.model(module).is_loss:
                 return self._hooked_evaluation(module, args, kwargs)
-            return self.original(module, *args, **kwargs)
+            output = self.original(module, *args, **kwargs)
+            if seen.vitals is not None and seen.facts.model(module).names:
+                seen.vitals.evaluated(Call(module, args, kwargs, output, False, sys._getframe(3)))
+            return output
         finally:
             account.pop()
 
@@ -119,6 +123,8 @@ class Outermost:
             output = self.original(module, *args, **kwargs)
             if seen.forwards > seen.usual_forwards:
                 self._out(output, sys._getframe(3))
+            if seen.vitals is not None and known.names:
+                seen.vitals.tell("called", Call(module, args, kwargs, output, True, sys._getframe(3)))
             return output
         finally:
             account.pop()

@@ -83,6 +83,7 @@ class Observer:
         self.counts_backwards = self.counts_forwards = self.counts_batches = False
         self.counted = 0  # updates whose events and times were watched, since warm-up
         self.facts = Facts(self)
+        self.vitals: Any = None  # the watch over the numbers, where one was asked for
         self.census = Census(self)
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
@@ -161,6 +162,14 @@ class Observer:
             asides.patch(self._patches, self)
         if self.watching and self.config.line is None and not self.config.recipe:
             self.census.ride()
+        if self.config.vitals and self.watching:
+            self.guarded("vitals", self._look_at_numbers)
+
+    def _look_at_numbers(self) -> None:
+        from .vitals import _base, _losses
+
+        self.vitals = _base.Watch(self, self.config.share)
+        _losses.patch(self._patches, self, self.vitals)
 
     def remove(self) -> None:
         """Put everything back."""
@@ -213,8 +222,8 @@ class Observer:
 
     # backward
 
-    def begin_backward(self) -> bool:
-        """A backward pass begins; False if it is none of ours."""
+    def begin_backward(self, tensors: Any = None) -> bool:
+        """A backward pass from `tensors` begins; False if it is none of ours."""
         if get_ident() != self.training_thread and (self.training_thread is not None or not self._settle()):
             return False
         if self.backwards:  # a checkpoint that is run backwards within a backward pass
@@ -226,6 +235,8 @@ class Observer:
         self.account.push(BACKWARD)
         if not self.off:
             self.guarded("gradients", self.facts.before_backward, self._item)
+        if self.vitals is not None:
+            self.vitals.tell("backward", tensors)
         return True
 
     def end_backward(self, tensors: Any) -> None:
@@ -238,6 +249,8 @@ class Observer:
                 if not self.off:
                     self.guarded("backward", self.facts.backward_done, self.forwards)
                 self.forwards = 0
+                if self.vitals is not None:
+                    self.vitals.tell("differentiated", tensors)
                 if self.counts_backwards:
                     self.finish(-1)
                 elif self.counted_by != "optimizer":
@@ -307,6 +320,8 @@ class Observer:
         self.account.push(OPTIMIZER)
         if self.looking and not self.off:
             self.guarded("optimizer", self._look_at, optimizer)
+        if self.vitals is not None:
+            self.vitals.tell("step", optimizer)
 
     def _look_at(self, optimizer: Any) -> None:
         self.facts.before_step(self.facts.optimizer(optimizer))
@@ -325,6 +340,8 @@ class Observer:
             self.view.optimizers.append(optimizer)
         entry.steps += 1
         self.account.unwind(self._depth + 1)
+        if self.vitals is not None:
+            self.vitals.tell("stepped", optimizer)
         try:
             self.events.append(steps.STEP + entry.index)
             self.finish(entry.index)
@@ -354,6 +371,8 @@ class Observer:
                 self.events.clear()
             self.scaled = False
             self.backwards_done = 0
+            if self.vitals is not None:
+                self.vitals.boundary()
             for call in self.boundary[:]:
                 try:
                     call()
@@ -474,6 +493,7 @@ class Observer:
             "lines": self.sampler.summary(),
             "samples": self.sampler.samples,
             "facts": self.guarded("facts", self.facts.summary),
+            "vitals": None if self.vitals is None else self.guarded("vitals", self.vitals.summary),
             "first_loss": self.first_loss,
             "last_loss": self.last_loss,
             "checksum": self.facts.checksum,

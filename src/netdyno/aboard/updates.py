@@ -55,7 +55,7 @@ def _backward(observer: "Observer", original: Any) -> Any:
     is_compiling = observer.is_compiling
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or not observer.begin_backward():
+        if is_compiling() or not observer.begin_backward(tensors):
             return original(tensors, *args, **kwargs)
         try:
             result = original(tensors, *args, **kwargs)

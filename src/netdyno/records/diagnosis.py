@@ -13,6 +13,15 @@ LAYERS: tuple[Layer, ...] = (
 )  # fmt: skip
 
 
+Stage = Literal[
+    "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome", "speed", "note"
+]
+# What can make what else go wrong, first causes first. What is slow is never a cause of what is wrong.
+STAGES: tuple[Stage, ...] = (
+    "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome", "speed", "note",
+)  # fmt: skip
+
+
 class Saving(Noun, frozen=True, kw_only=True):
     """What could be won at best, as shares of a step between 0 and 1."""
 
@@ -21,7 +30,10 @@ class Saving(Noun, frozen=True, kw_only=True):
 
 
 class Finding(Noun, frozen=True, kw_only=True):
-    """One thing that holds the model back. `because` holds the measured values behind the sentence."""
+    """One thing that holds the model back. `because` holds the measured values behind the sentence.
+
+    `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed".
+    """
 
     id: str = ""
     says: str
@@ -33,6 +45,7 @@ class Finding(Noun, frozen=True, kw_only=True):
     confidence: float = 1.0
     explains: tuple[str, ...] = ()
     suggests: tuple[str, ...] = ()
+    stage: Stage = "speed"
 
 
 class Outcome(Noun, frozen=True, kw_only=True):

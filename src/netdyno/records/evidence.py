@@ -2,27 +2,13 @@
 
 import msgspec
 
+from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told from here too
 from netdyno.records.base import Noun
+from netdyno.records.base import Place as Place  # noqa: PLC0414
 from netdyno.records.measured import Split
 
 # Time of a script in which none of the calls that are watched was under way, named by the call that came last.
 GAP = "after "
-
-
-class Evidence(Noun, tag_field="kind", tag=True, frozen=True, kw_only=True):
-    """What every kind carries: `cost_s`, the seconds that collecting it took."""
-
-    cost_s: float = 0.0
-
-
-class Place(Noun, frozen=True, kw_only=True):
-    """Where in the user's program: a source line, a module path, a sample, a step."""
-
-    file: str | None = None
-    line: int | None = None
-    module: str | None = None
-    sample: int | None = None
-    step: int | None = None
 
 
 class StepTimeline(Evidence, frozen=True, kw_only=True):
@@ -401,6 +387,31 @@ class Chore(Noun, frozen=True, kw_only=True):
     share: float
 
 
+class Ending(Evidence, frozen=True, kw_only=True):
+    """That a script ended with an error of its own: its type, its message, the user's line that raised it, and the text it left."""
+
+    error: str
+    message: str
+    where: Place | None = None
+    words: str = ""
+    updates: int = 0
+
+
+class Warned(Noun, frozen=True, kw_only=True):
+    """A warning that Python or a library gave, how often, and the user's line it came from."""
+
+    category: str
+    message: str
+    where: Place | None = None
+    times: int = 1
+
+
+class Warnings(Evidence, frozen=True, kw_only=True):
+    """What the script was warned of."""
+
+    warnings: tuple[Warned, ...]
+
+
 class Chores(Evidence, frozen=True, kw_only=True):
     """Saves and logs of a script, by line, over `updates` updates."""
 
@@ -429,4 +440,6 @@ AnyEvidence = (
     | ParameterUse
     | UpdateOrder
     | Chores
+    | Ending
+    | Warnings
 )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from netdyno import plugins
-from netdyno.records.diagnosis import Finding, Outcome
+from netdyno.records.diagnosis import STAGES, Finding, Outcome, Stage
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, ScriptTrace, ThreadUse
 from netdyno.records.record import Baseline
@@ -20,8 +20,9 @@ SURE = 0.7
 # A fifth of the time without a core is more than the housekeeping of any quiet machine.
 SPINS = 0.20
 
-# Seconds of a whole script: reading about less takes longer than it would save.
-WORTH_S = 1.0
+# Seconds of a whole script: reading about less takes longer than it would save. But a short script that is a small
+# copy of a long one must not hide what takes a good part of it.
+WORTH_S, WORTH_SHARE = 1.0, 0.15
 
 Check = Callable[..., Finding | None]
 Facts = Mapping[type, Any]
@@ -42,10 +43,15 @@ class Rule(NamedTuple):
     check: Check
     needs: tuple[Need, ...]
     suggests: tuple[str, ...]
+    stage: Stage = "speed"
 
 
-def rule(*, suggests: tuple[str, ...]) -> Callable[[Check], Check]:
+def rule(*, suggests: tuple[str, ...] = (), stage: Stage = "speed") -> Callable[[Check], Check]:
     """Marks the function of a rule's file. `suggests` are ids of interventions that may cure the finding.
+
+    `stage` is its place in the chain of causes: a finding of an earlier stage is told before one of a later stage, and
+    symptoms ("dynamics", "outcome") that were found beside it are folded under it. What costs time or memory only is
+    "speed", and a remark about the surroundings is a "note".
 
     What the rule needs is its signature: each parameter is annotated with a kind of evidence, or with
     Environment, Ceilings or Baseline. `X | None` is used when it is there; a missing `X` skips the rule, aloud.
@@ -53,6 +59,7 @@ def rule(*, suggests: tuple[str, ...]) -> Callable[[Check], Check]:
 
     def mark(check: Check) -> Check:
         check.suggests = suggests  # type: ignore[attr-defined]
+        check.stage = stage  # type: ignore[attr-defined]
         return check
 
     return mark
@@ -82,7 +89,7 @@ def _from(name: str, module: types.ModuleType | plugins.Broken) -> Rule | plugin
     check = getattr(module, name.replace("-", "_"), None)
     if check is None or not hasattr(check, "suggests"):
         return plugins.Broken(name, f"its file declares no function `{name.replace('-', '_')}` marked with @rule")
-    return Rule(name, check, needs_of(check), check.suggests)
+    return Rule(name, check, needs_of(check), check.suggests, check.stage)
 
 
 def spinning(threads: ThreadUse | None) -> bool:
@@ -129,7 +136,7 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
     little = too_little(finding, facts.get(ScriptTrace))
     if little is not None:
         return Outcome(rule=each.id, state="clear", reason=little)
-    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests)
+    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests, stage=each.stage)
     return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
 
 
@@ -141,16 +148,17 @@ def too_little(finding: Finding, trace: ScriptTrace | None) -> str | None:
     if trace is None or trace.stopped != "ended" or not finding.saves.high:
         return None
     most_s = finding.saves.high * trace.span_s
-    if most_s >= WORTH_S:
+    if most_s >= WORTH_S or finding.saves.high >= WORTH_SHARE:
         return None
     return f"it could save {most_s:.2g} s at most of the whole script"
 
 
 def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Outcomes as a reader wants them: findings, suspicions, what costs no time, then failed, skipped, clear rules.
+    """Outcomes as a reader wants them: findings, suspicions, then failed, skipped, clear rules.
 
-    Findings that no other finding explains come first, the largest recoverable saving in front. What a
-    finding explains follows it at once, and `explains` then names only what was really found.
+    Of findings the earliest in the chain of causes comes first: what is wrong goes before what is slow, and of slow
+    things the largest recoverable saving is in front. What a finding explains follows it at once, and `explains` then
+    names only what was really found.
     """
     everything = sorted(outcomes, key=lambda outcome: outcome.rule)
     told = [outcome for outcome in everything if outcome.finding is not None]
@@ -163,7 +171,7 @@ def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
 def _folded(told: list[Outcome]) -> list[Outcome]:
     ranked = sorted(told, key=_rank)
     left = {outcome.rule: outcome for outcome in ranked}
-    explained = {name for outcome in ranked for name in _explains(outcome) if name != outcome.rule}
+    explained = {name for outcome in ranked for name in _explains(outcome, ranked) if name != outcome.rule}
     ordered: list[Outcome] = []
 
     def tell(outcome: Outcome) -> None:
@@ -171,7 +179,7 @@ def _folded(told: list[Outcome]) -> list[Outcome]:
             return
         here = len(ordered)
         ordered.append(outcome)
-        below = [left[name] for name in _explains(outcome) if name in left]
+        below = [left[name] for name in _explains(outcome, ranked) if name in left]
         for each in sorted(below, key=_rank):
             tell(each)
         told_below = tuple(each.rule for each in ordered[here + 1 :])
@@ -183,16 +191,40 @@ def _folded(told: list[Outcome]) -> list[Outcome]:
     return ordered
 
 
-def _rank(outcome: Outcome) -> tuple[bool, bool, float, float, str]:
+# What follows from causes, and is no cause of anything else that has a rule.
+SYMPTOMS = ("dynamics", "outcome")
+
+
+def _rank(outcome: Outcome) -> tuple[bool, bool, int, float, float, float, str]:
     finding = outcome.finding
     assert finding is not None
-    return (finding.saves.high == 0, outcome.state != "found", -finding.saves.high, -finding.saves.low, outcome.rule)
+    return (
+        finding.stage in ("speed", "note") and finding.saves.high == 0,
+        outcome.state != "found",
+        STAGES.index(finding.stage),
+        -finding.saves.high,
+        -finding.saves.low,
+        -finding.confidence,
+        outcome.rule,
+    )
 
 
-def _explains(outcome: Outcome) -> tuple[str, ...]:
-    assert outcome.finding is not None
+def _explains(outcome: Outcome, told: list[Outcome]) -> tuple[str, ...]:
+    finding = outcome.finding
+    assert finding is not None
     # A suspicion explains nothing: what is proven does not go below what is guessed.
-    return outcome.finding.explains if outcome.state == "found" else ()
+    if outcome.state != "found":
+        return ()
+    if finding.stage in ("use", "speed", "note"):
+        return finding.explains
+    symptoms = (
+        other.rule
+        for other in told
+        if other.finding is not None
+        and other.finding.stage in SYMPTOMS
+        and STAGES.index(other.finding.stage) > STAGES.index(finding.stage)
+    )
+    return (*finding.explains, *symptoms)
 
 
 def _explaining(outcome: Outcome, names: tuple[str, ...]) -> Outcome:

@@ -12,7 +12,7 @@ from netdyno.records.evidence import Place, UpdateOrder
 from netdyno.rules._base import rule
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="order")
 def clip_before_unscale(order: UpdateOrder) -> Finding | None:
     if not order.scaled_clips:
         return None

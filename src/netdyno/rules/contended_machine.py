@@ -17,7 +17,7 @@ WORTH_A_WORD = 0.10  # a quiet machine shows one or two per cent
 OTHERS = 0.10  # a tenth of the machine is more than its own housekeeping
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="note")
 def contended_machine(
     timeline: StepTimeline, threads: ThreadUse | None, machine: MachineState | None
 ) -> Finding | None:

@@ -16,7 +16,7 @@ from netdyno.rules._base import rule
 PROVEN, REPEATED, UNKNOWN = 1.0, 0.8, 0.5
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="data")
 def sequential_sampler(use: LoaderUse) -> Finding | None:
     fixed = [loader for loader in use.loaders if _in_order(loader)]
     if not fixed:

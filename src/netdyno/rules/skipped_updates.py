@@ -19,7 +19,7 @@ HEALTHY = 0.02
 ERROR = 0.05
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="order")
 def skipped_updates(order: UpdateOrder) -> Finding | None:
     if not order.scaler_steps:
         return None

@@ -14,7 +14,7 @@ from netdyno.rules._base import rule
 UPDATES = 5  # the first update has nothing to clear, and a loop that clears every other time is an accumulation
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="order")
 def uncleared_gradients(order: UpdateOrder) -> Finding | None:
     if not order.never_cleared or order.updates < UPDATES:
         return None

@@ -15,7 +15,7 @@ from netdyno.rules._base import rule
 UPDATES = 8
 
 
-@rule(suggests=())
+@rule(suggests=(), stage="structure")
 def unreached_parameters(use: ParameterUse) -> Finding | None:
     if use.updates < UPDATES or not use.unreached_count or use.ran is False:
         return None

@@ -205,9 +205,11 @@ def evidence(stream: Stream, ceilings: Ceilings | None = None) -> tuple[AnyEvide
     With `ceilings` the work of an update is told together with where on this machine arithmetic and memory balance.
     """
     process = stream.training
-    if process is None or process.tick is None or not process.updates:
+    if process is None or process.tick is None:
         return ()
     tick = process.tick
+    if not process.updates:
+        return vitals_of(tick)[0]
     told, trouble = facts_of(tick)
     timeline = timeline_of(tick, told)
     found: list[AnyEvidence] = [] if timeline is None else [timeline]
@@ -217,7 +219,23 @@ def evidence(stream: Stream, ceilings: Ceilings | None = None) -> tuple[AnyEvide
     if told is not None:
         found += _from_facts(told, tick, timeline)
         found += _from_census(told, tick, timeline, ceilings)
-    return tuple(found)
+    return (*found, *vitals_of(tick)[0])
+
+
+def vitals_of(tick: Tick) -> tuple[tuple[AnyEvidence, ...], tuple[str, ...]]:
+    """What the looks at the numbers told, each its kind of evidence as it stands; and what could not be read."""
+    told = (tick.vitals or {}).get("evidence", {})
+    costs = (tick.vitals or {}).get("costs_s", {})
+    found: list[AnyEvidence] = []
+    troubles: list[str] = []
+    for kind, told_of_it in told.items():
+        fields = {name: value for name, value in told_of_it.items() if name != "vital"}
+        cost_s = costs.get(told_of_it.get("vital"), 0.0)
+        try:
+            found.append(msgspec.convert({"cost_s": cost_s, **fields, "kind": kind}, AnyEvidence))
+        except msgspec.ValidationError as error:
+            troubles.append(f"{kind}: {error}")
+    return tuple(found), tuple(troubles)
 
 
 def facts_of(tick: Tick) -> tuple[Told | None, str | None]:
@@ -345,7 +363,7 @@ def trace_of(
         watched=watched(tick),
         burst=(tick.burst.watched, tick.burst.of) if tick.burst is not None else None,
         unfired=tuple(f"{name}: {point.why}" for name, point in points.items() if not point.ok),
-        troubles=tuple(_troubles(stream, tick, trouble)),
+        troubles=(*_troubles(stream, tick, trouble), *vitals_of(tick)[1]),
         stopped=process.stopped.reason if process.stopped is not None else "",
         checksum=tick.checksum,
         threads=tick.threads,

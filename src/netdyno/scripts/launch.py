@@ -336,13 +336,14 @@ def ride(
     listener: Listener = silent,
     patience_s: float = HEARTBEAT_S,
     clock: Clock = time.monotonic,
+    forgiving: bool = False,
     **wishes: object,
 ) -> Ride:
     """Run a script in a scratch copy with somebody aboard until its budget is spent or it ends; nobody of it is left.
 
     `sources` are edited files, by their paths in its folder. Raises TargetError when nobody could get aboard, or when
-    the script failed before its first update; one that failed later has `reason` "failed". The script has `patience_s`
-    seconds to the first sign of PyTorch, and with a wish for `seconds` that many more, and grace.
+    the script failed before its first update; one that failed later, or with a `forgiving` caller, has `reason` "failed".
+    The script has `patience_s` seconds to the first sign of PyTorch, and with a wish for `seconds` that many more, and grace.
     """
     recipe = tuple(recipe)
     with (
@@ -354,7 +355,8 @@ def ride(
             following = Following(launched, patience_s=patience_s, listener=listener, clock=clock, **wishes)
             following.to_the_end()
             launched.end()
-            if (failure := launched.failure()) is not None and not following.stream.updates:
+            failure = launched.failure()
+            if failure is not None and not following.stream.updates and not (forgiving and following.stream.training):
                 raise failure
             if following.stream.training is None:
                 raise could_not_attach(launched)
@@ -534,10 +536,15 @@ def _sentence(words: str) -> str:
 
 
 def _place(words: str) -> str:
-    """The last line of the user's own code in a traceback."""
+    place = users_line(words)
+    return f" ({place[0]}:{place[1]})" if place else ""
+
+
+def users_line(words: str) -> tuple[str, int] | None:
+    """File and line of the user's own code that stand last in a traceback."""
     places = re.findall(r'File "([^"]+)", line (\d+)', words)
-    theirs = [f"{file}:{line}" for file, line in places if _is_users(file)]
-    return f" ({theirs[-1]})" if theirs else ""
+    theirs = [(file, int(line)) for file, line in places if _is_users(file)]
+    return theirs[-1] if theirs else None
 
 
 def _is_users(file: str) -> bool:

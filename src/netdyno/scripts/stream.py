@@ -84,6 +84,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="tick"
     burst: Burst | None = None
     troubles: tuple[dict[str, str], ...] = ()
     facts: dict[str, Any] | None = None
+    vitals: dict[str, Any] | None = None
     losses: tuple[float | None, ...] = ()
     first_loss: float | None = None
     last_loss: float | None = None

@@ -257,11 +257,18 @@ class ScriptLab:
         hz: float = 50.0,
         losses: bool = True,
         sources: Sources | None = None,
+        vitals: bool = False,
+        seed: int | None = None,
     ) -> Ride:
-        """Run the script from its start, in a scratch copy, until so many updates or seconds. Raises NetdynoError."""
+        """Run the script from its start, in a scratch copy, until so many updates or seconds. Raises NetdynoError.
+
+        With `vitals` the numbers are looked at too, and a script that fails is no error: why it failed is evidence.
+        """
         return ride(
             self.script,
-            seed=self.plan.seed,
+            seed=self.plan.seed if seed is None else seed,
+            vitals=vitals,
+            forgiving=vitals,
             updates=updates,
             seconds=seconds if seconds is not None else self.plan.quality_s + max(self.startup_s, default=30.0),
             recipe=recipe,

@@ -1,0 +1,241 @@
+"""The room's own machinery: what a vital is, when it may look, and what its looks cost."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ..account import NETDYNO
+from ..frames import Line, user_line
+
+if TYPE_CHECKING:
+    from ..observe import Observer
+
+# The first updates are looked at whatever it costs: what is wrong from the start is wrong there.
+FIRST = 4
+# Seconds that looks may take at the end, when the script has nothing more to do.
+AT_THE_END_S = 6.0
+# What a look at an evaluation may cost before any time has passed to take a share of.
+GRANT_NS = 20_000_000
+
+# Called on looked-at updates only, but for those that begin with `every_`: they are called always, and take a microsecond.
+HOOKS = (
+    "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
+    "clip", "every_clip", "step", "every_step", "stepped", "every_stepped", "batch", "every_batch", "update", "every_update", "over",
+)  # fmt: skip
+
+
+class Call(NamedTuple):
+    """A top-level call of a module that has weights, after it. `grad`: a graph was recorded, so it may be training.
+
+    `frame` is the caller's; `line` finds the user's line from it.
+    """
+
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    grad: bool
+    frame: FrameType
+
+    @property
+    def line(self) -> Line:
+        """Where the user called it."""
+        return user_line(self.frame)
+
+
+class LossCall(NamedTuple):
+    """A call of a loss of torch.nn.functional, after it; modules such as CrossEntropyLoss come here too."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    grad: bool
+    frame: FrameType
+
+    @property
+    def input(self) -> Any:
+        """What the loss judges."""
+        return self.args[0] if self.args else self.kwargs.get("input")
+
+    @property
+    def target(self) -> Any:
+        """What it is judged by."""
+        return self.args[1] if len(self.args) > 1 else self.kwargs.get("target")
+
+    @property
+    def line(self) -> Line:
+        """Where the user called it."""
+        return user_line(self.frame)
+
+
+class Vital:
+    """One look at the numbers. Subclasses define the hooks they need, and `summary`; they raise freely, it is caught.
+
+    All hooks run on the training thread, under `torch.no_grad()` and outside of the script's time:
+
+        called(call)            after a top-level call of a module with weights: training (call.grad) or evaluation
+        loss(call)              after a functional loss
+        backward(loss)          before a backward pass that starts at `loss` (a tensor or several)
+        differentiated(loss)    after it
+        clip(name, parameters, limit, result)   after clip_grad_norm_ or clip_grad_value_
+        step(optimizer), stepped(optimizer)      before and after an optimizer's step
+        batch(loader, batch)    after a batch came out of a DataLoader (`loader` is a facts.KnownLoader)
+        update(number)          an update is over; the next one may not be looked at
+        over()                  the script is over: last looks at live objects, in a few seconds
+    """
+
+    kind: ClassVar[str]  # the evidence's class
+
+    def __init__(self, watch: "Watch") -> None:
+        self.watch = watch
+
+    def summary(self) -> dict[str, Any] | None:
+        """The evidence as JSON, fields as its class has them; None when nothing was seen."""
+        raise NotImplementedError
+
+
+class Watch:
+    """Hands what happens to the vitals, on a budget: a share of the run's time."""
+
+    def __init__(self, observer: "Observer", share: float) -> None:
+        self.observer = observer
+        self.share = share
+        self.looking = True  # the update that is under way is looked at
+        self.looks = 0
+        self.spent_ns = 0
+        self.costs: dict[str, int] = {}
+        self.began = 0
+        self.ended = False
+        self.busy = False
+        self.vitals: list[Vital] = []
+        self.hooks: dict[str, list[tuple[str, Callable[..., None]]]] = {name: [] for name in HOOKS}
+        for name, kind in kinds():
+            vital = observer.guarded(f"vital {name}", kind, self)
+            if vital is not None:
+                self._add(name, vital)
+
+    def _add(self, name: str, vital: Vital) -> None:
+        self.vitals.append(vital)
+        self.costs[name] = 0
+        for hook in HOOKS:
+            method = getattr(vital, hook, None)
+            if method is not None:
+                self.hooks[hook].append((name, method))
+
+    @property
+    def updates(self) -> int:
+        """Updates that are over."""
+        return self.observer.updates
+
+    @property
+    def models(self) -> list[Any]:
+        """Modules that were called in training, at top level."""
+        return self.observer.view.models
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """Optimizers that have stepped."""
+        return self.observer.view.optimizers
+
+    def affords(self) -> bool:
+        """Whether there is room for one more look."""
+        elapsed = self.observer.now() - self.began if self.began else 0
+        return self.spent_ns <= self.share * elapsed + GRANT_NS
+
+    def tell(self, hook: str, *what: Any) -> None:
+        """Something happened: the vitals that listen for it have their look."""
+        if self.busy or self.ended:
+            return
+        every = self.hooks["every_" + hook]
+        if every:
+            self._call(every, what)
+        if self.looking and self.hooks[hook]:
+            self._call(self.hooks[hook], what)
+
+    def evaluated(self, call: Call) -> None:
+        """An evaluation's call: there may be thousands of them between two updates, so each asks for room."""
+        if self.busy or self.ended:
+            return
+        if self.hooks["every_called"]:
+            self._call(self.hooks["every_called"], (call,))
+        if self.affords():
+            self._call(self.hooks["called"], (call,))
+
+    def boundary(self) -> None:
+        """An update is over: is the next one looked at?"""
+        if self.busy or self.ended:
+            return
+        at = self.updates
+        if not self.began:
+            self.began = self.observer.now()
+        self._call(self.hooks["every_update"], (at,))
+        if self.looking:
+            self.looks += 1
+            self._call(self.hooks["update"], (at,))
+        elapsed = self.observer.now() - self.began
+        self.looking = at < FIRST or self.spent_ns <= self.share * elapsed
+        if self.observer.off:  # it rests between bursts, and would keep calls of modules from us
+            self.observer.inside = 0
+
+    def over(self) -> None:
+        """The script is over."""
+        if self.ended:
+            return
+        began = self.observer.now()
+        for name, method in self.hooks["over"]:
+            if self.observer.now() - began > AT_THE_END_S * 1e9:
+                self.observer.trouble(f"vital {name}", TimeoutError("no time was left for its last look"))
+                continue
+            self._call([(name, method)], ())
+        self.ended = True
+
+    def _call(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
+        import torch
+
+        observer, account = self.observer, self.observer.account
+        before = account.current
+        account.switch(NETDYNO)
+        off, inside, observer.off, observer.inside, self.busy = observer.off, observer.inside, True, 1, True
+        began = observer.now()
+        try:
+            with torch.no_grad():
+                for name, method in methods:
+                    observer.guarded(f"vital {name}", method, *what)
+                    now = observer.now()
+                    self.costs[name] += now - began
+                    self.spent_ns += now - began
+                    began = now
+        finally:
+            self.busy = False
+            observer.off, observer.inside = off, inside
+            account.switch(before)
+
+    def summary(self) -> dict[str, Any]:
+        """Evidence by its kind, and what each look cost in seconds."""
+        told: dict[str, Any] = {}
+        for name, vital in zip(self.costs, self.vitals, strict=True):
+            found = self.observer.guarded(f"vital {name}", vital.summary)
+            if found is not None:
+                told[vital.kind] = {"vital": name, **found}
+        return {
+            "evidence": told,
+            "looks": self.looks,
+            "costs_s": {name: spent / 1e9 for name, spent in self.costs.items() if spent},
+        }
+
+
+def kinds() -> Iterator[tuple[str, type[Vital]]]:
+    """The vitals of this room, by the names of their files: each file declares one as `VITAL`."""
+    for file in sorted(os.listdir(os.path.dirname(__file__))):
+        name = file.removesuffix(".py")
+        if file.endswith(".py") and not name.startswith("_"):
+            yield name, importlib.import_module(f".{name}", __package__).VITAL
+
+
+def caller(depth: int) -> FrameType:
+    """The frame `depth` calls up."""
+    return sys._getframe(depth + 1)

@@ -1,0 +1,54 @@
+"""Hears every loss of torch.nn.functional, also those that are called without gradients."""
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..asides import LOSSES
+from ..patches import Patches, at_home
+from ._base import LossCall, Watch
+
+if TYPE_CHECKING:
+    from ..observe import Observer
+
+
+def patch(patches: Patches, observer: "Observer", watch: Watch) -> None:
+    """Replace the losses, and the clipping functions, once more: outermost."""
+    import torch
+    import torch.nn.functional as F
+
+    for name in LOSSES:
+        patches.replace(f"vital {name}", F, name, partial(_loss, observer, watch, name))
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        for module in (torch.nn.utils.clip_grad, torch.nn.utils):
+            patches.replace(f"vital {name}", module, name, partial(_clip, observer, watch, name))
+
+
+def _loss(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
+    # No globals within: the function moves to the original's module, where torch.jit.script reads it.
+    is_compiling, is_grad_enabled, frame_of, told = (
+        observer.is_compiling, observer.is_grad_enabled, sys._getframe, LossCall,
+    )  # fmt: skip
+
+    def functional(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if not is_compiling() and not watch.busy and not observer.backwards and observer.candidate():
+            watch.tell("loss", told(name, args, kwargs, result, is_grad_enabled(), frame_of(1)))
+        return result
+
+    return at_home(functional, original)
+
+
+def _clip(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
+    def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        # A generator of parameters can be read once.
+        import torch
+
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        result = original(parameters, *args, **kwargs)
+        if not watch.busy and observer.candidate():
+            limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+            watch.tell("clip", name, parameters, limit, result)
+        return result
+
+    return clip
