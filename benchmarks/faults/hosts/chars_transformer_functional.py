@@ -34,10 +34,17 @@ def nested(depth):
     return [left, *inside, right]
 
 
-def make_split(n):
-    rows = torch.full((n, BLOCK_SIZE + 1), PAD_ID)
-    for i in range(n):
-        line = ["<s>", *nested(5)[: BLOCK_SIZE - 1], "</s>"]
+def make_lines(count):
+    lines = set()
+    while len(lines) < count:
+        lines.add(("<s>", *nested(6)[: BLOCK_SIZE - 1], "</s>"))
+    lines = sorted(lines)
+    return [lines[i] for i in np.random.permutation(count)]
+
+
+def encode(lines):
+    rows = torch.full((len(lines), BLOCK_SIZE + 1), PAD_ID)
+    for i, line in enumerate(lines):
         rows[i, : len(line)] = torch.tensor([STOI[token] for token in line])
     return TensorDataset(rows[:, :-1], rows[:, 1:])
 
@@ -95,8 +102,9 @@ def estimate(model, loader):
 
 
 def main():
-    train_dl = DataLoader(make_split(1280), batch_size=32, shuffle=True)
-    val_dl = DataLoader(make_split(200), batch_size=100)
+    lines = make_lines(1480)
+    train_dl = DataLoader(encode(lines[200:]), batch_size=32, shuffle=True)
+    val_dl = DataLoader(encode(lines[:200]), batch_size=100)
     model = GPT()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -29,6 +27,10 @@ def free_port():
 
 
 def make_datasets():
+    # Only the launcher needs scikit-learn; its processes get the tensors.
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     pixels, labels = load_digits(return_X_y=True)
     x_train, x_val, y_train, y_val = train_test_split(
         pixels, labels, test_size=0.25, random_state=SEED, stratify=labels
@@ -55,14 +57,13 @@ def evaluate(model, loader, criterion):
     return (totals[0] / totals[2]).item(), (totals[1] / totals[2]).item()
 
 
-def worker(rank, port):
+def worker(rank, port, train_set, val_set):
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     os.environ["MASTER_PORT"] = str(port)
     dist.init_process_group("gloo", rank=rank, world_size=WORLD_SIZE)
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     np.random.seed(SEED)
-    train_set, val_set = make_datasets()
     sampler = DistributedSampler(train_set, num_replicas=WORLD_SIZE, rank=rank, shuffle=True, seed=SEED)
     train_loader = DataLoader(train_set, batch_size=BATCH_SIZE, sampler=sampler)
     val_loader = DataLoader(val_set, batch_size=150)
@@ -99,7 +100,8 @@ def worker(rank, port):
 
 
 def main():
-    mp.spawn(worker, args=(free_port(),), nprocs=WORLD_SIZE)
+    train_set, val_set = make_datasets()
+    mp.spawn(worker, args=(free_port(), train_set, val_set), nprocs=WORLD_SIZE)
 
 
 if __name__ == "__main__":

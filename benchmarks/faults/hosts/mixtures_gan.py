@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 SEED = int(os.environ.get("SEED", "0"))
-EPOCHS = 50
+EPOCHS = 30
 LATENT = 8
 MODES = 8
 
@@ -21,7 +21,7 @@ def ring(count):
     angles = 2 * math.pi * torch.arange(MODES) / MODES
     centres = torch.stack([angles.cos(), angles.sin()], dim=1)
     picks = torch.randint(0, MODES, (count,))
-    return centres[picks] + 0.05 * torch.randn(count, 2)
+    return centres[picks] + 0.2 * torch.randn(count, 2)
 
 
 class Generator(nn.Module):
@@ -51,10 +51,10 @@ def energy_distance(a, b):
     return (2 * across - torch.cdist(a, a).mean() - torch.cdist(b, b).mean()).item()
 
 
-def evaluate(generator, held_out):
+def evaluate(generator, noise, held_out):
     generator.eval()
     with torch.no_grad():
-        samples = generator(torch.randn(len(held_out), LATENT))
+        samples = generator(noise)
         return energy_distance(samples, held_out)
 
 
@@ -63,10 +63,11 @@ def main():
     np.random.seed(SEED)
     loader = DataLoader(TensorDataset(ring(2000)), batch_size=100, shuffle=True, drop_last=True)
     held_out = ring(500)
+    fixed_noise = torch.randn(500, LATENT)
     generator = Generator()
     discriminator = Discriminator()
     criterion = nn.BCEWithLogitsLoss()
-    g_optimizer = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.5, 0.999))
+    g_optimizer = torch.optim.Adam(generator.parameters(), lr=5e-4, betas=(0.5, 0.999))
     d_optimizer = torch.optim.Adam(discriminator.parameters(), lr=2e-3, betas=(0.5, 0.999))
 
     start = time.perf_counter()
@@ -92,7 +93,7 @@ def main():
             g_optimizer.step()
             d_total += d_loss.item()
             g_total += g_loss.item()
-        val_loss = evaluate(generator, held_out)
+        val_loss = evaluate(generator, fixed_noise, held_out)
         d_mean, g_mean = d_total / len(loader), g_total / len(loader)
         print(f"epoch {epoch:2d}: d loss {d_mean:.4f}, g loss {g_mean:.4f}, energy distance {val_loss:.4f}")
     train_s = time.perf_counter() - start

@@ -68,7 +68,9 @@ def main():
     train_x = torch.tensor((x_train - mean) / std, dtype=torch.float32)
     val_x = torch.tensor((x_val - mean) / std, dtype=torch.float32)
     train_loader = DataLoader(Triplets(train_x, y_train), batch_size=64, shuffle=True)
-    val_loader = DataLoader(Triplets(val_x, y_val), batch_size=180)
+    val_triplets = Triplets(val_x, y_val)
+    val_set = [val_triplets[i] for i in range(len(val_triplets))]  # drawn once, so that epochs compare
+    val_loader = DataLoader(val_set, batch_size=180)
     gallery = (train_x, torch.tensor(y_train))
     queries = (val_x, torch.tensor(y_val))
     model = Embedder()
