@@ -6,6 +6,7 @@ from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told fr
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
 from netdyno.records.measured import Split
+from netdyno.records.scores import Scores
 
 # Time of a script in which none of the calls that are watched was under way, named by the call that came last.
 GAP = "after "
@@ -442,4 +443,5 @@ AnyEvidence = (
     | Chores
     | Ending
     | Warnings
+    | Scores
 )
