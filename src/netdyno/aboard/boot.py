@@ -167,6 +167,7 @@ class Ride:
         self._guarded("stopping", self._keep_time)
         if self.observer is not None:
             self._guarded("knobs", self._put_on)
+            self._guarded("remedies", self._take_remedies)
             self._guarded("session", self._open_session)
         os.register_at_fork(after_in_child=self._forked)
         self._start_clock()
@@ -181,6 +182,8 @@ class Ride:
         from . import seeds
 
         seeds.plant(self.config.seed)
+        if self.config.shift:
+            seeds.shift(self.config.shift)
 
     def _observe(self) -> None:
         from . import observe
@@ -205,6 +208,12 @@ class Ride:
             from . import knobs
 
             knobs.put_on(self.observer, self.config.recipe)
+
+    def _take_remedies(self) -> None:
+        if self.config.remedies:
+            from . import remedies
+
+            remedies.put_on(self.observer, self.config.remedies)
 
     def _open_session(self) -> None:
         if self.config.line is not None:

@@ -15,7 +15,8 @@ class Config(NamedTuple):
     that does not end within `grace_s` more is ended from outside. `hz` is the rate of the line sampler, 0 for none.
     `recipe` holds changes that are on from the start; `line` is the socket on which orders come. `nudge` moves each
     initial weight by so many units in the last place. Without `watch` only updates and losses are counted.
-    With `vitals` the numbers are looked at too, for at most `share` of the time. `lab` is the lab's process: whoever rides aboard dies with it. The text `"lab": <process>,` is looked for before the
+    With `vitals` the numbers are looked at too, for at most `share` of the time; `remedies` are on from start to end.
+    `shift` is added to every seed that the script gives to a global generator. `lab` is the lab's process: whoever rides aboard dies with it. The text `"lab": <process>,` is looked for before the
     JSON is read.
     """
 
@@ -34,6 +35,8 @@ class Config(NamedTuple):
     losses: bool = False
     vitals: bool = False
     share: float = 0.02
+    remedies: tuple[Mapping[str, Any], ...] = ()
+    shift: int = 0
     lab: int | None = None
 
 
@@ -43,7 +46,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config | No
     if not text:
         return None
     fields = json.loads(text)
-    fields["recipe"] = tuple(fields.get("recipe") or ())
+    for name in ("recipe", "remedies"):
+        fields[name] = tuple(fields.get(name) or ())
     return Config(**{name: value for name, value in fields.items() if name in Config._fields})
 
 

@@ -155,7 +155,13 @@ class Observer:
     def apply(self) -> None:
         """Replace what has to be replaced."""
         self._handles = updates.patch_counting(self._patches, self)
-        if self.watching or self.config.recipe or self.config.line is not None or self.config.nudge:
+        if (
+            self.watching
+            or self.config.recipe
+            or self.config.remedies
+            or self.config.line is not None
+            or self.config.nudge
+        ):
             forwards.patch(self._patches, self)
             batches.patch(self._patches, self)
             updates.patch(self._patches, self)
@@ -170,6 +176,11 @@ class Observer:
 
         self.vitals = _base.Watch(self, self.config.share)
         _losses.patch(self._patches, self, self.vitals)
+
+    @property
+    def replacements(self) -> Patches:
+        """Attributes of torch that are replaced for the ride: vitals and remedies add theirs."""
+        return self._patches
 
     def remove(self) -> None:
         """Put everything back."""
@@ -498,12 +509,20 @@ class Observer:
             "last_loss": self.last_loss,
             "checksum": self.facts.checksum,
             "threads": _threads(),
+            "peak_rss": _peak(),
             "training_thread": self.training_thread,
             "troubles": [{"where": where, "says": says} for where, says in self.troubles],
         }
         if self.config.losses:
             told["losses"] = list(self.losses)
         return told
+
+
+def _peak() -> int:
+    """The most memory that was ever resident, in bytes."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _threads() -> int:

@@ -1,5 +1,6 @@
 """The same start for every run: seeds at import, and the one-ulp nudge that shows what rounding alone does."""
 
+import functools
 import sys
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,36 @@ def plant(seed: int | None) -> None:
         _seed_numpy(seed, sys.modules["numpy.random"])
     else:
         after_import("numpy.random", lambda module: _seed_numpy(seed, module))
+
+
+def shift(by: int) -> None:
+    """Add `by` to every seed that the script gives to Python, numpy or torch: another run of the same script.
+
+    Generators that a script makes of its own keep their seed, but for numpy's `default_rng`.
+    """
+    import random
+
+    import torch
+
+    for owner, name in ((random, "seed"), (torch, "manual_seed"), (torch.random, "manual_seed")):
+        setattr(owner, name, _shifted(getattr(owner, name), by))
+    if "numpy.random" in sys.modules:
+        _shift_numpy(by, sys.modules["numpy.random"])
+    else:
+        after_import("numpy.random", lambda module: _shift_numpy(by, module))
+
+
+def _shift_numpy(by: int, module: ModuleType) -> None:
+    for name in ("seed", "default_rng"):
+        setattr(module, name, _shifted(getattr(module, name), by))
+
+
+def _shifted(original: Any, by: int) -> Any:
+    def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+        moved = (seed + by) % NUMPY_LARGEST if isinstance(seed, int) and not isinstance(seed, bool) else seed
+        return original(moved, *args, **kwargs)
+
+    return functools.wraps(original)(seeded)
 
 
 def _seed_numpy(seed: int, module: ModuleType) -> None:

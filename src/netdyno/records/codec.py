@@ -18,8 +18,13 @@ def upgrade_1_to_2(raw: Raw) -> Raw:
     return raw
 
 
+def upgrade_2_to_3(raw: Raw) -> Raw:
+    """Version 3 added kinds of evidence and fields with defaults: every document of version 2 is one of version 3."""
+    return raw
+
+
 # `upgrade_1_to_2` comes first, `upgrade_2_to_3` second: place N brings version N+1 to N+2.
-UPGRADES: tuple[Upgrade, ...] = (upgrade_1_to_2,)
+UPGRADES: tuple[Upgrade, ...] = (upgrade_1_to_2, upgrade_2_to_3)
 
 
 class _Header(msgspec.Struct):

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from netdyno.records.base import Noun
-from netdyno.records.evidence import Place
+from netdyno.records.base import Noun, Place
+from netdyno.records.measured import Interval
+from netdyno.records.trial import Change
 
 Layer = Literal[
     "data", "compute", "memory", "optimisation", "generalisation", "inference", "deployment", "reproducibility"
@@ -32,7 +33,8 @@ class Saving(Noun, frozen=True, kw_only=True):
 class Finding(Noun, frozen=True, kw_only=True):
     """One thing that holds the model back. `because` holds the measured values behind the sentence.
 
-    `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed".
+    `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed". `remedies`
+    do from outside what the fix would do, the likeliest first: an experiment runs the script with each and without.
     """
 
     id: str = ""
@@ -46,6 +48,7 @@ class Finding(Noun, frozen=True, kw_only=True):
     explains: tuple[str, ...] = ()
     suggests: tuple[str, ...] = ()
     stage: Stage = "speed"
+    remedies: tuple[Change, ...] = ()
 
 
 class Outcome(Noun, frozen=True, kw_only=True):
@@ -55,3 +58,27 @@ class Outcome(Noun, frozen=True, kw_only=True):
     state: Literal["found", "suspected", "clear", "skipped", "failed"]
     finding: Finding | None = None
     reason: str | None = None
+
+
+class Experiment(Noun, frozen=True, kw_only=True):
+    """A counterfactual: the script as it is against the same script with one thing changed, once per seed.
+
+    `quantity` is what was compared, `control` and `treatment` hold one value per seed. `effect` is what the change wins, in the unit of
+    the quantity (for times and memory the share saved), with its interval over seeds; above 0 the change is better. `diff` is the
+    edit that was run, where the change was made in the source. `verdict` is "proven" only if the interval lies above 0
+    and no guarded quantity got worse by more than its noise.
+    """
+
+    finding: str
+    change: Change
+    asks: str
+    quantity: str
+    seeds: tuple[int, ...]
+    control: tuple[float, ...] = ()
+    treatment: tuple[float, ...] = ()
+    effect: Interval | None = None
+    verdict: Literal["proven", "refuted", "undecided", "failed"]
+    says: str
+    guards: tuple[str, ...] = ()
+    diff: str = ""
+    cost_s: float = 0.0

@@ -3,7 +3,7 @@
 import msgspec
 
 from netdyno.records.base import Noun
-from netdyno.records.diagnosis import Outcome
+from netdyno.records.diagnosis import Experiment, Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, Place
 from netdyno.records.measured import Measurement, Split
@@ -13,7 +13,8 @@ from netdyno.records.trial import Attribution, Change, Numerics, Parity, Stabili
 # 1  the first form
 # 2  unmodified scripts: a target's command and folder, a patch, what was written, and kinds of evidence (ScriptTrace,
 #    LineCosts, LoaderUse, EvaluationUse, ParameterUse, UpdateOrder, Chores; `named_gaps` of a StepTimeline)
-SCHEMA_VERSION = 2
+# 3  looks at the numbers (many kinds of evidence), a finding's stage and remedies, experiments
+SCHEMA_VERSION = 3
 
 
 class Plan(Noun, frozen=True, kw_only=True):
@@ -150,6 +151,7 @@ class Record(Noun, frozen=True, kw_only=True):
     baseline: Baseline | None = None
     evidence: tuple[AnyEvidence, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     trials: tuple[Trial, ...] = ()
     verdicts: tuple[Verdict, ...] = ()

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from netdyno.records.diagnosis import Finding, Outcome
+from netdyno.records.diagnosis import Experiment, Finding, Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import Place, StepTimeline
 from netdyno.records.measured import Interval, Measurement
@@ -295,6 +295,7 @@ class FindingInfo(NamedTuple):
     suggests: tuple[str, ...]
     explains: tuple[str, ...]
     confidence: float
+    proof: str
     line: str
 
 
@@ -307,25 +308,34 @@ class DiagnosisInfo(NamedTuple):
     failed: tuple[Fact, ...]
 
 
-def diagnosis(outcomes: Iterable[Outcome]) -> DiagnosisInfo:
-    """What the rules said, and which of them said nothing for which reason."""
+def diagnosis(outcomes: Iterable[Outcome], experiments: Iterable[Experiment] = ()) -> DiagnosisInfo:
+    """What the rules said, what experiments showed of it, and which rules said nothing for which reason."""
     everything = tuple(outcomes)
+    proofs = {each.finding: f"{each.verdict}: {one_line(each.says)} ({each.change.label})" for each in experiments}
     return DiagnosisInfo(
-        tuple(_finding(outcome, outcome.finding) for outcome in everything if outcome.finding is not None),
+        tuple(
+            _finding(outcome, outcome.finding, proofs.get(outcome.rule, ""))
+            for outcome in everything
+            if outcome.finding is not None
+        ),
         tuple(outcome.rule for outcome in everything if outcome.state == "clear"),
         tuple(_silence(outcome) for outcome in everything if outcome.state == "skipped"),
         tuple(_silence(outcome) for outcome in everything if outcome.state == "failed"),
     )
 
 
+# What a finding is about that saves no time.
+WRONG = "wrong, whatever it costs"
+COSTS = {"speed": "nothing to save in the model", "note": "nothing to save in the model", "failure": "the script ends"}
+
+
 def _silence(outcome: Outcome) -> Fact:
     return Fact(outcome.rule, one_line(outcome.reason or "no reason was given"))
 
 
-def _finding(outcome: Outcome, finding: Finding) -> FindingInfo:
-    # A finding about the machine has nothing to save in the model.
+def _finding(outcome: Outcome, finding: Finding, proof: str = "") -> FindingInfo:
     between = between_shares(finding.saves.low, finding.saves.high)
-    saves = f"could save {between} of a step" if finding.saves.high > 0 else "nothing to save in the model"
+    saves = f"could save {between} of a step" if finding.saves.high > 0 else COSTS.get(finding.stage, WRONG)
     return FindingInfo(
         id=finding.id or outcome.rule,
         state=outcome.state,
@@ -338,6 +348,7 @@ def _finding(outcome: Outcome, finding: Finding) -> FindingInfo:
         suggests=finding.suggests,
         explains=finding.explains,
         confidence=finding.confidence,
+        proof=proof,
         line=f"{finding.id or outcome.rule}: {one_line(finding.says)} ({saves})",
     )
 

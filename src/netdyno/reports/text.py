@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from netdyno.records.diagnosis import Outcome
+from netdyno.records.diagnosis import Experiment, Outcome
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record, SmokeCheck
@@ -75,10 +75,18 @@ def render_watched(record: Record, *, width: int = 100, colour: bool = False) ->
     return _printed((*_script(scripts.script(record)), *_timeline(record, width)), width=width, colour=colour)
 
 
-def render_findings(outcomes: Iterable[Outcome], *, width: int = 100, colour: bool = False) -> str:
-    """What the doctor found, each finding in full, and what became of the other rules."""
-    told = info.diagnosis(outcomes)
-    return _printed(_findings(told, unfolded=len(told.findings)), width=width, colour=colour)
+def render_findings(
+    outcomes: Iterable[Outcome],
+    *,
+    experiments: Iterable[Experiment] = (),
+    everything: bool = False,
+    width: int = 100,
+    colour: bool = False,
+) -> str:
+    """What the doctor found: the root cause in full, the others in a line each (in full with `everything`), and what
+    became of the other rules."""
+    told = info.diagnosis(outcomes, experiments)
+    return _printed(_findings(told, unfolded=len(told.findings) if everything else 1), width=width, colour=colour)
 
 
 def render_machine(
@@ -282,6 +290,7 @@ def _finding(finding: info.FindingInfo) -> Iterable[Part]:
         ("evidence", ", ".join(f"{name} {value}" for name, value in finding.evidence)),
         ("place", finding.place),
         ("fix", finding.fix),
+        ("proof", finding.proof),
         ("try", ", ".join(finding.suggests)),
         ("explains", ", ".join(finding.explains)),
     )

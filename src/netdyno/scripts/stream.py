@@ -90,6 +90,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag="tick"
     last_loss: float | None = None
     checksum: str | None = None
     threads: int | None = None
+    peak_rss: int | None = None
     training_thread: Any = None
 
 

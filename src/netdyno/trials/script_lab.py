@@ -3,7 +3,7 @@
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -258,15 +258,19 @@ class ScriptLab:
         losses: bool = True,
         sources: Sources | None = None,
         vitals: bool = False,
-        seed: int | None = None,
+        shift: int = 0,
+        remedies: tuple[Mapping[str, object], ...] = (),
     ) -> Ride:
         """Run the script from its start, in a scratch copy, until so many updates or seconds. Raises NetdynoError.
 
         With `vitals` the numbers are looked at too, and a script that fails is no error: why it failed is evidence.
+        `shift` moves every seed that the script gives; `remedies` are on from start to end.
         """
         return ride(
             self.script,
-            seed=self.plan.seed if seed is None else seed,
+            seed=self.plan.seed + shift,
+            shift=shift,
+            remedies=remedies,
             vitals=vitals,
             forgiving=vitals,
             updates=updates,

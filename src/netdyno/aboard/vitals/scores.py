@@ -55,7 +55,7 @@ class Scored(Vital):
     def _listen(self) -> None:
         import torch
 
-        patches = self.watch.observer._patches
+        patches = self.watch.observer.replacements
         for owner in (torch, torch.Tensor):
             patches.replace("vital argmax", owner, "argmax", self._argmax)
         patches.replace("vital max", torch.Tensor, "max", self._argmax)

@@ -20,7 +20,7 @@ class Warned(Vital):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self.heard: dict[tuple[str, str, Line], int] = {}
-        watch.observer._patches.replace("warnings", warnings, "_showwarnmsg", self._listening)
+        watch.observer.replacements.replace("warnings", warnings, "_showwarnmsg", self._listening)
 
     def _listening(self, original: Any) -> Any:
         def _showwarnmsg(message: Any) -> None:

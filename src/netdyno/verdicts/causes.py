@@ -1,0 +1,72 @@
+"""What experiments and source rules do to a diagnosis: findings gain or lose confidence, and are put in order again."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from netdyno.records.diagnosis import Experiment, Finding, Outcome, Place
+
+Order = Callable[[Iterable[Outcome]], tuple[Outcome, ...]]
+
+# A finding whose fix was proven is as sure as a measurement can make it; one whose fix helped nothing is a guess.
+PROVEN, REFUTED = 0.99, 0.4
+# What stands on the source is wrong however an experiment ends: it may be too short to show the harm.
+CERTAIN = ("failure", "structure", "loss", "order", "use")
+# A statement may span lines: the call that is watched and the form that is read need not begin on the same one.
+NEAR = 2
+
+
+def with_experiments(
+    outcomes: Iterable[Outcome], experiments: Iterable[Experiment], order: Order
+) -> tuple[Outcome, ...]:
+    """The outcomes with what experiments showed: a proven suspicion is found, a refuted guess is one."""
+    by_rule = {each.finding: each for each in experiments}
+    return order(_tested(outcome, by_rule.get(outcome.rule)) for outcome in outcomes)
+
+
+def _tested(outcome: Outcome, experiment: Experiment | None) -> Outcome:
+    finding = outcome.finding
+    if finding is None or experiment is None:
+        return outcome
+    if experiment.verdict == "proven":
+        return replace(outcome, state="found", finding=replace(finding, confidence=max(PROVEN, finding.confidence)))
+    if experiment.verdict == "refuted" and finding.stage not in CERTAIN:
+        return replace(outcome, state="suspected", finding=replace(finding, confidence=REFUTED))
+    return outcome
+
+
+def merged(seen: Iterable[Outcome], read: Iterable[Outcome], order: Order) -> tuple[Outcome, ...]:
+    """What was seen in the run, and what was read in the source: about the same line it is one finding, the seen one.
+
+    Two witnesses of one thing make a suspicion a finding.
+    """
+    told = list(seen)
+    for outcome in read:
+        twin = next((at for at, other in enumerate(told) if _same(outcome.finding, other.finding)), None)
+        if twin is None or outcome.finding is None:
+            told.append(outcome)
+        else:
+            told[twin] = _witnessed(told[twin], outcome)
+    return order(told)
+
+
+def _same(one: Finding | None, other: Finding | None) -> bool:
+    if one is None or other is None or one.layer != other.layer or other.stage == "note":
+        return False
+    return _near(one.where, other.where)
+
+
+def _near(one: Place | None, other: Place | None) -> bool:
+    if one is None or other is None or not one.file or not other.file or one.line is None or other.line is None:
+        return False
+    return os.path.basename(one.file) == os.path.basename(other.file) and abs(one.line - other.line) <= NEAR
+
+
+def _witnessed(seen: Outcome, read: Outcome) -> Outcome:
+    finding = seen.finding
+    assert finding is not None
+    assert read.finding is not None
+    sure = max(finding.confidence, read.finding.confidence)
+    named = replace(finding, confidence=sure, explains=(*finding.explains, read.rule))
+    return replace(seen, state="found" if "found" in (seen.state, read.state) else seen.state, finding=named)
