@@ -15,11 +15,12 @@ MODULES = (
     "compute",
     "memory",
     "optimisation",
+    "losses",
+    "learning_curves",
     "generalisation",
     "inference",
     "deployment",
     "compound",
-    "controls",
 )
 
 
@@ -39,7 +40,7 @@ Edits = Mapping[str, tuple[Edit, ...]]  # per host
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault (or healthy control), how it gets into its hosts, and what is true of it."""
+    """One fault, how it gets into its hosts, and what is true of it."""
 
     id: str  # of the fault list: "D09"; compounds "X01"…, unknown "U01"…, controls "H01"…
     kind: str  # a short noun, e.g. "loss-shape-broadcast"; "none" for healthy controls

@@ -1,0 +1,58 @@
+"""Eight small batches for one update."""
+
+import json
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+SEED = int(os.environ.get("SEED", "0"))
+
+
+def load_data():
+    images, labels = load_digits(return_X_y=True)
+    x_train, x_val, y_train, y_val = train_test_split(
+        images.astype(np.float32) / 16.0, labels, test_size=0.25, random_state=SEED, stratify=labels
+    )
+    return (torch.from_numpy(x_train), torch.from_numpy(y_train)), (torch.from_numpy(x_val), torch.from_numpy(y_val))
+
+
+@torch.no_grad()
+def evaluate(model, x, y):
+    model.eval()
+    logits = model(x)
+    return F.cross_entropy(logits, y).item(), (logits.argmax(1) == y).float().mean().item()
+
+
+ACCUMULATE = 8
+
+
+def main():
+    torch.manual_seed(SEED)
+    train, val = load_data()
+    loader = DataLoader(TensorDataset(*train), batch_size=8, shuffle=True, drop_last=True)
+    model = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.Linear(96, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for epoch in range(15):
+        model.train()
+        total = 0.0
+        optimizer.zero_grad()
+        for step, (x, y) in enumerate(loader):
+            loss = F.cross_entropy(model(x), y) / ACCUMULATE
+            loss.backward()
+            total += loss.item() * ACCUMULATE
+            if (step + 1) % ACCUMULATE == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        val_loss, val_acc = evaluate(model, *val)
+        print(f"epoch {epoch}: train {total / len(loader):.4f}, val {val_loss:.4f}, acc {val_acc:.3f}")
+    print("result: " + json.dumps({"val_loss": val_loss, "val_acc": val_acc}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The digits 0 to 4 first, then all: the loss jumps when the new ones come in."""
+
+import json
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+SEED = int(os.environ.get("SEED", "0"))
+
+
+def load_data():
+    images, labels = load_digits(return_X_y=True)
+    x_train, x_val, y_train, y_val = train_test_split(
+        images.astype(np.float32) / 16.0, labels, test_size=0.25, random_state=SEED, stratify=labels
+    )
+    return (torch.from_numpy(x_train), torch.from_numpy(y_train)), (torch.from_numpy(x_val), torch.from_numpy(y_val))
+
+
+@torch.no_grad()
+def evaluate(model, x, y):
+    model.eval()
+    logits = model(x)
+    return F.cross_entropy(logits, y).item(), (logits.argmax(1) == y).float().mean().item()
+
+
+def main():
+    torch.manual_seed(SEED)
+    train, val = load_data()
+    easy = train[1] < 5
+    stages = [(train[0][easy], train[1][easy]), train]
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for stage, data in enumerate(stages):
+        loader = DataLoader(TensorDataset(*data), batch_size=64, shuffle=True)
+        for epoch in range(6 if stage == 0 else 14):
+            model.train()
+            total = 0.0
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            val_loss, val_acc = evaluate(model, *val)
+            print(
+                f"stage {stage}, epoch {epoch}: train {total / len(loader):.4f}, val {val_loss:.4f}, acc {val_acc:.3f}"
+            )
+    print("result: " + json.dumps({"val_loss": val_loss, "val_acc": val_acc}))
+
+
+if __name__ == "__main__":
+    main()
