@@ -93,8 +93,14 @@ def test_the_baseline_alone_has_memory_and_machine():
     assert "end to end one step" in said
 
 
-def test_the_doctor_unfolds_every_finding():
+def test_the_doctor_unfolds_one_cause_and_names_the_others():
     said = text.render_findings(specimens.outcomes(), width=100)
+    assert said.count("evidence") == 1
+    assert "also" in said
+
+
+def test_the_doctor_unfolds_every_finding_when_asked():
+    said = text.render_findings(specimens.outcomes(), everything=True, width=100)
     assert said.count("evidence") == 3
     assert "suspected (confidence 50 %)" in said
 

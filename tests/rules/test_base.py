@@ -149,13 +149,48 @@ def ended(span_s, stopped="ended"):
 
 
 @pytest.mark.parametrize(
-    ("trace", "told"), [(ended(1.0), False), (ended(60.0), True), (ended(1.0, "seconds"), True), (None, True)]
+    ("share", "trace", "told"),
+    [
+        (0.1, ended(1.0), False),
+        (0.5, ended(1.0), True),
+        (0.1, ended(60.0), True),
+        (0.1, ended(1.0, "seconds"), True),
+        (0.1, None, True),
+    ],
 )
-def test_of_a_script_seen_to_its_end_only_what_saves_a_second_is_told(trace, told):
-    finding = Finding(says="", layer="data", saves=Saving(low=0.0, high=0.5), because={}, fix="")
+def test_of_a_script_seen_to_its_end_only_what_saves_a_second_or_a_good_part_is_told(share, trace, told):
+    finding = Finding(says="", layer="data", saves=Saving(low=0.0, high=share), because={}, fix="")
     assert (_base.too_little(finding, trace) is None) is told
 
 
 def test_what_is_wrong_is_told_however_short_the_script_is():
     finding = Finding(says="", layer="optimisation", saves=Saving(low=0.0, high=0.0), because={}, fix="")
     assert _base.too_little(finding, ended(0.1)) is None
+
+
+def told(rule, stage, *, confidence=1.0, high=0.0, explains=()):
+    finding = Finding(
+        id=rule, says="", layer="optimisation", saves=Saving(low=0.0, high=high), because={}, fix="", stage=stage,
+        confidence=confidence, explains=explains,
+    )  # fmt: skip
+    return Outcome(rule=rule, state="found" if confidence >= _base.SURE else "suspected", finding=finding)
+
+
+def test_no_speed_finding_leads_while_something_is_wrong():
+    ordered = _base.in_order([told("slow", "speed", high=0.9), told("loss", "loss")])
+    assert [outcome.rule for outcome in ordered] == ["loss", "slow"]
+    assert ordered[0].finding.explains == ()
+
+
+def test_the_earliest_cause_leads_and_symptoms_are_folded_under_it():
+    ordered = _base.in_order(
+        [told("over-fit", "outcome"), told("dead", "dynamics"), told("rate", "settings"), told("nan", "data")]
+    )
+    assert [outcome.rule for outcome in ordered] == ["nan", "dead", "over-fit", "rate"]
+    assert ordered[0].finding.explains == ("dead", "over-fit")
+
+
+def test_a_suspicion_folds_nothing_and_comes_after_what_was_found():
+    ordered = _base.in_order([told("nan", "data", confidence=0.5), told("dead", "dynamics")])
+    assert [outcome.rule for outcome in ordered] == ["dead", "nan"]
+    assert ordered[1].finding.explains == ()

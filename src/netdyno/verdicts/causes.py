@@ -48,16 +48,18 @@ def merged(seen: Iterable[Outcome], read: Iterable[Outcome], order: Order) -> tu
             told.append(outcome)
         else:
             told[twin] = _witnessed(told[twin], outcome)
+            told.append(Outcome(rule=outcome.rule, state="clear", reason=f"told as `{told[twin].rule}`"))
     return order(told)
 
 
 def _same(one: Finding | None, other: Finding | None) -> bool:
     if one is None or other is None or one.layer != other.layer or other.stage == "note":
         return False
-    return _near(one.where, other.where)
+    return near(one.where, other.where)
 
 
-def _near(one: Place | None, other: Place | None) -> bool:
+def near(one: Place | None, other: Place | None) -> bool:
+    """True for two places that can only be about the same statement."""
     if one is None or other is None or not one.file or not other.file or one.line is None or other.line is None:
         return False
     return os.path.basename(one.file) == os.path.basename(other.file) and abs(one.line - other.line) <= NEAR
@@ -68,5 +70,5 @@ def _witnessed(seen: Outcome, read: Outcome) -> Outcome:
     assert finding is not None
     assert read.finding is not None
     sure = max(finding.confidence, read.finding.confidence)
-    named = replace(finding, confidence=sure, explains=(*finding.explains, read.rule))
-    return replace(seen, state="found" if "found" in (seen.state, read.state) else seen.state, finding=named)
+    state = "found" if "found" in (seen.state, read.state) else seen.state
+    return replace(seen, state=state, finding=replace(finding, confidence=sure))
