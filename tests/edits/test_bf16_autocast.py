@@ -90,6 +90,37 @@ def test_a_forward_in_another_function_than_backward_is_left_alone():
     refused(BF16, source, seen(source, "return model(x)"))
 
 
+SAMPLES = """import torch
+model = torch.nn.Sequential()
+
+def pictures(n):
+    sample = model(torch.zeros(n))
+    {then}
+
+for x, y in batches:
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def samples(then):
+    source = SAMPLES.format(then=then)
+    looked, trained = at(source, "forwards", "sample = "), at(source, "forwards", "loss = model")
+    backwards = at(source, "backwards", "loss.backward()").backwards
+    return source, Sites(forwards=looked.forwards + trained.forwards, backwards=backwards, main="train.py")
+
+
+def test_a_forward_for_the_eye_only_is_left_as_it_is():
+    removed, _ = edited(BF16, *samples("save_image(sample)"))
+    assert removed == ["    loss = model(x).sum()"]
+
+
+@pytest.mark.parametrize("then", ["return sample", "keep.last = sample", "sample.sum().backward()"])
+def test_a_forward_whose_result_goes_elsewhere_is_not(then):
+    assert "do not stand in one block" in refused(BF16, *samples(then)).why
+
+
 def test_statements_that_share_a_line_are_left_alone():
     refused(BF16, NOTEBOOK)
 

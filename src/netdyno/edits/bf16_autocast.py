@@ -80,9 +80,25 @@ def _regions(code: Code, here: Here) -> list[Region]:
         if region is not None:
             regions.append(region)
     for call in open_ones:
-        if not any(_holds(code, region, call) for region in regions):
+        if not any(_holds(code, region, call) for region in regions) and not _only_looks(code, call):
             uncertain("this forward pass and its backward do not stand in one block", code.line(call))
     return regions
+
+
+def _only_looks(code: Code, call: cst.Call) -> bool:
+    """True in a function that gives nothing back and differentiates nothing: it draws pictures, in whatever precision."""
+    function = code.function(call)
+    if isinstance(function, cst.Module):
+        return False
+    returns = [each for each in code.within(cst.Return, function) if isinstance(each, cst.Return)]
+    kept = any(each.value is not None for each in returns) or bool(code.within(cst.Yield, function))
+    stored = [
+        each
+        for each in code.within(cst.AssignTarget, function)
+        if isinstance(each, cst.AssignTarget) and not isinstance(each.target, cst.Name | cst.Tuple)
+    ]
+    shared = code.within(cst.Global, function) or code.within(cst.Nonlocal, function)
+    return not (kept or stored or shared or ".backward(" in code.text(function))
 
 
 def _forwards(code: Code, here: Here) -> list[cst.Call]:
