@@ -51,3 +51,14 @@ def test_what_is_read_elsewhere_or_of_another_layer_stands_for_itself():
     seen = told("always-on-dropout", line=20)
     others = [told("far", line=40), told("other", line=20, layer="memory")]
     assert len(causes.merged([seen], others, _base.in_order)) == 3
+
+
+def test_a_form_that_was_watched_and_found_right_is_no_finding():
+    seen = Outcome(rule="clip-before-unscale", state="clear")
+    assert causes.merged([seen], [told("clip-before-unscale", line=4)], _base.in_order) == (seen,)
+
+
+def test_a_form_that_nobody_watched_is_told_as_it_is_read():
+    seen, read = Outcome(rule="clip-before-unscale", state="skipped"), told("clip-before-unscale", line=4)
+    (one,) = causes.merged([seen], [read], _base.in_order)
+    assert one.state == "found"

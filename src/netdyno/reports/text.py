@@ -86,7 +86,7 @@ def render_findings(
     """What the doctor found: the root cause in full, the others in a line each (in full with `everything`), and what
     became of the other rules."""
     told = info.diagnosis(outcomes, experiments)
-    return _printed(_findings(told, unfolded=len(told.findings) if everything else 1), width=width, colour=colour)
+    return _printed(_findings(told, everything=everything), width=width, colour=colour)
 
 
 def render_machine(
@@ -265,10 +265,15 @@ def _recipe(record: Record) -> Iterable[Part]:
             yield _indented(_said(plain(row.code), "cyan"))
 
 
-def _findings(told: info.DiagnosisInfo, unfolded: int = 1) -> Iterable[Part]:
+# More rules than this that found nothing are counted, not named.
+NAMED = 30
+
+
+def _findings(told: info.DiagnosisInfo, *, everything: bool = False) -> Iterable[Part]:
     if told == info.DiagnosisInfo((), (), (), ()):
         return
     yield from _heading("What holds it back")
+    unfolded = len(told.findings) if everything else 1
     if not told.findings:
         yield _said("no rule found anything")
     for finding in told.findings[:unfolded]:
@@ -277,9 +282,19 @@ def _findings(told: info.DiagnosisInfo, unfolded: int = 1) -> Iterable[Part]:
         yield _said("also")
         yield from (_indented(_said(finding.line)) for finding in told.findings[unfolded:])
     if told.clear:
-        yield _said(f"looked and found nothing: {', '.join(told.clear)}", "dim")
-    yield from (_said(f"not looked: {rule} ({reason})", "dim") for rule, reason in told.skipped)
+        names = ", ".join(told.clear) if everything or len(told.clear) <= NAMED else f"{len(told.clear)} rules"
+        yield _said(f"looked and found nothing: {names}", "dim")
+    for reason, rules in _by_reason(told.skipped).items():
+        names = ", ".join(rules) if everything or len(rules) <= 3 else f"{len(rules)} rules"
+        yield _said(f"not looked: {names} ({reason})", "dim")
     yield from (_said(f"rule failed: {rule} ({reason})", "yellow") for rule, reason in told.failed)
+
+
+def _by_reason(skipped: Iterable[info.Fact]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for rule, reason in skipped:
+        found.setdefault(reason, []).append(rule)
+    return found
 
 
 def _finding(finding: info.FindingInfo) -> Iterable[Part]:

@@ -39,16 +39,19 @@ def _tested(outcome: Outcome, experiment: Experiment | None) -> Outcome:
 def merged(seen: Iterable[Outcome], read: Iterable[Outcome], order: Order) -> tuple[Outcome, ...]:
     """What was seen in the run, and what was read in the source: about the same line it is one finding, the seen one.
 
-    Two witnesses of one thing make a suspicion a finding.
+    Two witnesses of one thing make a suspicion a finding. A form that a rule of the same name watched and cleared is no
+    finding: what happened goes before what is written.
     """
     told = list(seen)
     for outcome in read:
-        twin = next((at for at, other in enumerate(told) if _same(outcome.finding, other.finding)), None)
-        if twin is None or outcome.finding is None:
+        namesake = next((at for at, other in enumerate(told) if other.rule == outcome.rule), None)
+        twin = next((at for at, other in enumerate(told) if _same(outcome.finding, other.finding)), namesake)
+        if twin is None:
             told.append(outcome)
-        else:
+        elif outcome.finding is not None:
             told[twin] = _witnessed(told[twin], outcome)
-            told.append(Outcome(rule=outcome.rule, state="clear", reason=f"told as `{told[twin].rule}`"))
+            if namesake is None:
+                told.append(Outcome(rule=outcome.rule, state="clear", reason=f"told as `{told[twin].rule}`"))
     return order(told)
 
 
@@ -67,8 +70,9 @@ def near(one: Place | None, other: Place | None) -> bool:
 
 def _witnessed(seen: Outcome, read: Outcome) -> Outcome:
     finding = seen.finding
-    assert finding is not None
     assert read.finding is not None
+    if finding is None:  # a namesake that saw nothing in this run, or could not look: what is read may not have run
+        return read if seen.state == "skipped" else seen
     sure = max(finding.confidence, read.finding.confidence)
     state = "found" if "found" in (seen.state, read.state) else seen.state
     return replace(seen, state=state, finding=replace(finding, confidence=sure))
