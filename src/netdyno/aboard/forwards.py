@@ -120,6 +120,8 @@ class Outermost:
                 stand_in = view.calls.get(id(module))
                 if stand_in is not None:
                     return self._out(stand_in(*args, **kwargs), sys._getframe(3))
+            if seen.vitals is not None and known.names:
+                seen.vitals.tell("calling", module, args, kwargs)
             output = self.original(module, *args, **kwargs)
             if seen.forwards > seen.usual_forwards:
                 self._out(output, sys._getframe(3))

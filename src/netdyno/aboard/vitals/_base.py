@@ -22,7 +22,7 @@ GRANT_NS = 20_000_000
 
 # Called on looked-at updates only, but for those that begin with `every_`: they are called always, and take a microsecond.
 HOOKS = (
-    "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
+    "calling", "every_calling", "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
     "clip", "every_clip", "step", "every_step", "stepped", "every_stepped", "batch", "every_batch", "update", "every_update", "over",
 )  # fmt: skip
 
@@ -77,6 +77,7 @@ class Vital:
 
     All hooks run on the training thread, under `torch.no_grad()` and outside of the script's time:
 
+        calling(module, args, kwargs)   before a top-level call of a module with weights, in training
         called(call)            after a top-level call of a module with weights: training (call.grad) or evaluation
         loss(call)              after a functional loss
         backward(loss)          before a backward pass that starts at `loss` (a tensor or several)
