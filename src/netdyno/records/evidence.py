@@ -5,10 +5,14 @@ import msgspec
 from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told from here too
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
+from netdyno.records.calls import CallTraces, FunctionChecks, LossCalls, ModelProbe, NonFinite
 from netdyno.records.learning import Gradients, LossCurve
+from netdyno.records.growth import Growth, Waste
 from netdyno.records.measured import Split
 from netdyno.records.samples import Samples
+from netdyno.records.modes import Consistency, EvaluationRounds, ModeUse
 from netdyno.records.scores import Scores
+from netdyno.records.shipping import BatcherUse, InplaceWrites, RandomUse, SaveUse, ShippingUse
 
 # Time of a script in which none of the calls that are watched was under way, named by the call that came last.
 GAP = "after "
@@ -445,8 +449,23 @@ AnyEvidence = (
     | Chores
     | Ending
     | Warnings
+    | ModeUse
+    | Consistency
+    | EvaluationRounds
+    | CallTraces
+    | LossCalls
+    | ModelProbe
+    | FunctionChecks
+    | NonFinite
     | Scores
     | LossCurve
     | Gradients
+    | Growth
+    | Waste
     | Samples
+    | SaveUse
+    | ShippingUse
+    | RandomUse
+    | InplaceWrites
+    | BatcherUse
 )
