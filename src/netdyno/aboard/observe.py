@@ -428,12 +428,12 @@ class Observer:
 
     def _rest(self) -> None:
         self.off = True
-        self.inside = 0 if self.view.hooked else 1
+        self.inside = 0 if self.view.hooked or self.vitals is not None else 1
         self.account.stop()
         self.boundary.append(self._wake)
 
     def _wake(self) -> None:
-        self.inside = 0 if self.view.hooked else 1
+        self.inside = 0 if self.view.hooked or self.vitals is not None else 1
         if self.updates % PERIOD:
             return
         self.boundary.remove(self._wake)
