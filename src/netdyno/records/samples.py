@@ -56,8 +56,8 @@ class Samples(Evidence, frozen=True, kw_only=True):
     constant answer, `*_score` the share of right answers or R² of late calls, `*_guess` that of the best constant answer.
     `levels` are the steps between lowest and highest value when values lie on a lattice. Shares are between 0 and 1.
     `neighbours` is how often a row has its nearest neighbour's label (or how much of a number it explains), `chance` what
-    unrelated labels would give. `disputed` are rows whose neighbours agree on another label, `fitted` the share of those
-    for which the model gives the label that they carry. `alone` is what the best feature explains of the target by itself.
+    unrelated labels would give. `disputed` is the share of rows whose neighbours agree on another label, `alone` what the best feature
+    explains of the target by itself.
     """
 
     updates: int
@@ -130,7 +130,6 @@ class Samples(Evidence, frozen=True, kw_only=True):
     shifted_neighbours: float | None = None
     disputed: float | None = None
     eval_disputed: float | None = None
-    fitted: float | None = None
     best_feature: int | None = None
     alone: float | None = None
     second: float | None = None

@@ -104,10 +104,11 @@ def _copied_generator(book: LoaderBook) -> str:
     """A generator that lives in the data set: each worker starts with a copy of it, in every epoch."""
     if book.begins is not None:  # it may seed the copy
         return ""
-    for name, generator in _generators(book.dataset):
+    dataset: Any = book.dataset
+    for name, generator in _generators(dataset):
         before = _state(generator)
-        for index in range(min(4, len(book.dataset))):
-            book.dataset[index]
+        for index in range(min(4, len(dataset))):
+            dataset[index]
         if _state(generator) != before:
             return name
     return ""
@@ -123,7 +124,7 @@ def _generators(dataset: Any, deep: int = 0) -> Iterator[tuple[str, Any]]:
     for name, value in list(getattr(dataset, "__dict__", {}).items())[:40]:
         if isinstance(value, kinds):
             yield f"{type(dataset).__name__}.{name}", value
-        elif deep < 3 and (name in ("dataset", "transform", "transforms", "augment") or hasattr(value, "__call__")):
+        elif deep < 3 and (name in ("dataset", "transform", "transforms", "augment") or callable(value)):
             yield from _generators(value, deep + 1)
 
 

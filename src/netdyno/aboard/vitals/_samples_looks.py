@@ -27,7 +27,7 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
     told: dict[str, Any] = {
         "updates": updates,
         "train_rows": sum(len(rows.prints) for rows in early),
-        "floating": train[0].dtype_floating,
+        "floating": train[0].floating,
         "features": train[0].width,
         "joint": any(rows.joint for rows in train),
         "where": lines.get(train[0].site),
@@ -35,7 +35,7 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
         "loss_name": train[0].loss_name,
         "weighted": any(rows.weighted for rows in train),
     }
-    again, fresh, overlapping = _again(early, held)
+    fresh, overlapping = _fresh(early, held)
     told |= _counts(early, fresh)
     told["eval_where"] = lines.get(fresh[-1].site) if fresh else None
     task = _task(train)
@@ -52,12 +52,14 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
     if x is not None and told["floating"]:
         told |= _ranges(x)
         told |= _alone(x, y, held_x, held_y, task)
-        told |= _neighbours(x, y, held_x, held_y, task, early)
+        told |= _neighbours(x, y, held_x, held_y, task)
         if held_x is not None:
             told |= _drift(x, held_x)
     told |= _conflicts(early, task, told)
     told |= _shifted(told, loaders, early, task)
-    told["loaders"] = [_loader(number, one, early, book, loaders) for number, one in loaders.items() if _trains(number, early)]
+    told["loaders"] = [
+        _loader(number, one, early, book, loaders) for number, one in loaders.items() if _trains(number, early)
+    ]
     return {name: _plain(value) for name, value in told.items()}
 
 
@@ -73,33 +75,29 @@ def _sides(book: Book) -> tuple[list[Rows], list[Rows]]:
     for rows in book.calls:
         if rows.role == "training":
             # Rows with a label of their own are what data are about.
-            kinds[rows.module, rows.width] += len(rows.prints) * (3 if rows.labels is not None and not rows.joint else 1)
+            kinds[rows.module, rows.width] += len(rows.prints) * (
+                3 if rows.labels is not None and not rows.joint else 1
+            )
     if not kinds:
         return [], []
     module, width = kinds.most_common(1)[0][0]
     chosen = [rows for rows in book.calls if rows.role == "training" and rows.module == module and rows.width == width]
-    floating = chosen[0].dtype_floating
-    chosen = [rows for rows in chosen if rows.dtype_floating == floating]
-    held = [r for r in book.calls if r.role == "evaluation" and r.width == width and r.dtype_floating == floating]
+    floating = chosen[0].floating
+    chosen = [rows for rows in chosen if rows.floating == floating]
+    held = [r for r in book.calls if r.role == "evaluation" and r.width == width and r.floating == floating]
     return chosen, held
 
 
-def _again(early: list[Rows], held: list[Rows]) -> tuple[list[Rows], list[Rows], Any]:
-    """Calls that read training rows again, the other ones, and for these which rows are training rows."""
+def _fresh(early: list[Rows], held: list[Rows]) -> tuple[list[Rows], list[Any]]:
+    """Evaluation's calls without those that read training rows again, and which of their rows are training rows."""
     import torch
 
     if not early or not held:
-        return [], held, []
+        return held, [torch.zeros(len(rows.prints), dtype=torch.bool) for rows in held]
     known = torch.cat([rows.prints for rows in early]).unique()
-    again, fresh, overlapping = [], [], []
-    for rows in held:
-        inside = torch.isin(rows.prints, known)
-        if float(inside.float().mean()) >= AGAIN:
-            again.append(rows)
-        else:
-            fresh.append(rows)
-            overlapping.append(inside)
-    return again, fresh, overlapping
+    inside = [torch.isin(rows.prints, known) for rows in held]
+    kept = [(rows, own) for rows, own in zip(held, inside, strict=True) if float(own.float().mean()) < AGAIN]
+    return [rows for rows, _ in kept], [own for _, own in kept]
 
 
 def _counts(early: list[Rows], fresh: list[Rows]) -> dict[str, Any]:
@@ -124,7 +122,7 @@ def _task(train: list[Rows]) -> dict[str, Any]:
     if not labelled or sum(len(rows.prints) for rows in labelled) < 0.5 * sum(len(rows.prints) for rows in train):
         return none
     labels = torch.cat([rows.labels for rows in labelled[:2000]])
-    if all(rows.whole_numbers for rows in labelled):
+    if all(rows.whole for rows in labelled):
         kinds = int(labels.max()) + 1 if bool((labels >= 0).all()) and float(labels.max()) < 100_000 else 0
         if 0 < kinds <= 1000 and len(labels) >= 2 * len(labels.unique()):
             return {"task": "classes", "classes": kinds, "outputs": outputs}
@@ -144,7 +142,11 @@ def _losses(train: list[Rows], fresh: list[Rows], task: dict[str, Any]) -> dict[
         some = max(2, min(20, len(fine) // 10))
         told["first_loss"] = sum(fine[:2]) / 2
         told["last_loss"] = sum(fine[-some:]) / some
-    late = [rows.loss for rows in fresh if rows.loss is not None and rows.update == fresh[-1].update and math.isfinite(rows.loss)]
+    late = [
+        rows.loss
+        for rows in fresh
+        if rows.loss is not None and rows.update == fresh[-1].update and math.isfinite(rows.loss)
+    ]
     if late:
         told["eval_loss"] = sum(late) / len(late)
     name = train[0].loss_name
@@ -152,7 +154,10 @@ def _losses(train: list[Rows], fresh: list[Rows], task: dict[str, Any]) -> dict[
     if not labels or not task["task"] or train[0].joint or any(rows.weighted for rows in train):
         return told
     y = torch.cat(labels)
-    if name in ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits") and task["task"] == "classes":
+    if (
+        name in ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
+        and task["task"] == "classes"
+    ):
         shares = torch.bincount(y.long()).double() / len(y)
         told["guess_loss"] = float(-(shares[shares > 0] * shares[shares > 0].log()).sum())
     elif name == "mse_loss" and len(y) > 1:
@@ -195,7 +200,9 @@ def _scores(train: list[Rows], fresh: list[Rows], task: dict[str, Any], updates:
             told[f"{name}_guess"] = float(counts.max()) / len(right)
             told["recall" if name == "eval" else "train_recall"] = _recall(said, right, task["classes"])
         else:
-            told[f"{name}_score"] = 1 - float(((said - right) ** 2).mean()) / max(float(right.var(unbiased=False)), 1e-30)
+            told[f"{name}_score"] = 1 - float(((said - right) ** 2).mean()) / max(
+                float(right.var(unbiased=False)), 1e-30
+            )
             told[f"{name}_guess"] = 0.0
     told |= _label_counts(train, fresh, task)
     return told
@@ -221,13 +228,16 @@ def _label_counts(train: list[Rows], fresh: list[Rows], task: dict[str, Any]) ->
     end = fresh[-1].update if fresh else 0
     round_ = [rows for rows in fresh if rows.update == end]
     for name, calls in (("train_labels", [rows for rows in train if not rows.late]), ("eval_labels", round_)):
-        labels = [rows.labels.long() for rows in calls if rows.labels is not None and rows.whole_numbers]
+        labels = [rows.labels.long() for rows in calls if rows.labels is not None and rows.whole]
         if labels:
             y = torch.cat(labels)
             told[name] = y[y >= 0].bincount(minlength=task["classes"]).tolist()[:128]
     if "train_labels" in told and "eval_labels" in told and sum(told["eval_labels"]) >= LEAST:
         width = max(len(told["train_labels"]), len(told["eval_labels"]))
-        shares = [[n / max(1, sum(side)) for n in side + [0] * (width - len(side))] for side in (told["train_labels"], told["eval_labels"])]
+        shares = [
+            [n / max(1, sum(side)) for n in side + [0] * (width - len(side))]
+            for side in (told["train_labels"], told["eval_labels"])
+        ]
         told["label_distance"] = sum(abs(a - b) for a, b in zip(*shares, strict=True)) / 2
     return told
 
@@ -257,7 +267,11 @@ def _repeated(early: list[Rows]) -> float:
     """The share of rows of the first pass that came before in it; of calls outside of loaders, within single calls."""
     import torch
 
-    first = [rows for rows in early if rows.loader is not None and rows.passes == early[0].passes and rows.loader == early[0].loader]
+    first = [
+        rows
+        for rows in early
+        if rows.loader is not None and rows.passes == early[0].passes and rows.loader == early[0].loader
+    ]
     groups = [torch.cat([rows.prints for rows in first])] if first else [rows.prints for rows in early[:200]]
     total = sum(len(group) for group in groups)
     return 1 - sum(len(group.unique()) for group in groups) / max(1, total)
@@ -266,7 +280,9 @@ def _repeated(early: list[Rows]) -> float:
 def _bad(train: list[Rows], fresh: list[Rows], loaders: dict[int, LoaderBook]) -> dict[str, Any]:
     """Rows with numbers that are none: where they stand in the data set, if a data set is known."""
     bad = [rows for rows in train if rows.bad is not None]
-    told: dict[str, Any] = {"bad_eval_rows": len({int(rows.prints[i]) for rows in fresh if rows.bad is not None for i in rows.bad[0]})}
+    told: dict[str, Any] = {
+        "bad_eval_rows": len({int(rows.prints[i]) for rows in fresh if rows.bad is not None for i in rows.bad[0]})
+    }
     if not bad:
         return told
     first = bad[0]
@@ -276,25 +292,26 @@ def _bad(train: list[Rows], fresh: list[Rows], loaders: dict[int, LoaderBook]) -
     told["bad_first"], told["bad_feature"] = first.update, first.bad[1]
     book = loaders.get(first.loader) if first.loader is not None else None
     if book is not None and book.dataset is not None:
-        told["bad_sample"] = next((at for at, x, _ in single_samples(book.dataset, 20_000) if not bool(x.isfinite().all())), None)
+        told["bad_sample"] = next(
+            (at for at, x, _ in single_samples(book.dataset, 20_000) if not bool(x.isfinite().all())), None
+        )
     return told
 
 
 def _spikes(early: list[Rows]) -> dict[str, Any]:
     """Batches with numbers far beyond those of the median batch: how far, how often, in how many rounds, and their loss."""
-    sized = [rows for rows in early if rows.largest is not None]
-    if len(sized) < 12 or not sized[0].dtype_floating:
+    sized = [(rows, rows.largest) for rows in early if rows.largest is not None]
+    if len(sized) < 12 or not early[0].floating:
         return {}
-    sizes = sorted(rows.largest for rows in sized)  # type: ignore[type-var]
-    usual = max(float(sizes[len(sizes) // 2]), 1e-30)  # type: ignore[arg-type]
-    outside = [rows for rows in sized if rows.largest / usual >= OUTSIDE]
+    usual = max(sorted(size for _, size in sized)[len(sized) // 2], 1e-30)
+    outside = [rows for rows, size in sized if size / usual >= OUTSIDE]
     if not outside or len(outside) > len(sized) // 4:
         return {}
-    ordinary = sorted(rows.loss for rows in sized if rows.loss is not None and rows.largest / usual < OUTSIDE)
+    ordinary = sorted(rows.loss for rows, size in sized if rows.loss is not None and size / usual < OUTSIDE)
     hit = [rows.loss for rows in outside if rows.loss is not None]
     prints = Counter(int(p) for rows in outside for p in rows.prints[:64])
     told: dict[str, Any] = {
-        "spike_ratio": max(rows.largest for rows in outside) / usual,
+        "spike_ratio": max(size for _, size in sized) / usual,
         "spike_times": len(outside),
         "spike_rounds": max(prints.values()),
         "spike_rows": len(outside[0].prints),
@@ -315,7 +332,9 @@ def _batches(early: list[Rows], task: dict[str, Any]) -> dict[str, Any]:
     """How much of the labels' variety a single batch holds: near 1 when batches are mixed, near 0 when each holds one kind."""
     import torch
 
-    batches = [rows.labels for rows in early if rows.labels is not None and not rows.joint and len(rows.labels) >= 8][:2000]
+    batches = [rows.labels for rows in early if rows.labels is not None and not rows.joint and len(rows.labels) >= 8][
+        :2000
+    ]
     if len(batches) < 6 or not task["task"]:
         return {}
     whole = torch.cat(batches)
@@ -508,7 +527,9 @@ def _nearest(x: Any, many: int) -> Any:
 
     x = x.double()
     spread = x.std(0)
-    x = (x - x.mean(0)) / torch.where(spread > 1e-9, spread, torch.ones_like(spread)).clamp(min=float(spread.median()) * 0.1)
+    x = (x - x.mean(0)) / torch.where(spread > 1e-9, spread, torch.ones_like(spread)).clamp(
+        min=float(spread.median()) * 0.1
+    )
     away = torch.cdist(x, x)
     away.fill_diagonal_(math.inf)
     return away.topk(many, largest=False).indices
@@ -524,7 +545,7 @@ def _agreement(nearest: Any, y: Any, task: str) -> float:
     return r * abs(r)
 
 
-def _neighbours(x: Any, y: Any, held_x: Any, held_y: Any, task: dict[str, Any], early: list[Rows]) -> dict[str, Any]:
+def _neighbours(x: Any, y: Any, held_x: Any, held_y: Any, task: dict[str, Any]) -> dict[str, Any]:
     if y is None or not task["task"] or len(x) < 100 or x.shape[1] < 2:
         return {}
     x, y = _some(x), _some(y)
@@ -569,7 +590,9 @@ def _conflicts(early: list[Rows], task: dict[str, Any], told: dict[str, Any]) ->
     return {"conflicts": int((counts > 1).sum())}
 
 
-def _shifted(told: dict[str, Any], loaders: dict[int, LoaderBook], early: list[Rows], task: dict[str, Any]) -> dict[str, Any]:
+def _shifted(
+    told: dict[str, Any], loaders: dict[int, LoaderBook], early: list[Rows], task: dict[str, Any]
+) -> dict[str, Any]:
     """Where neighbours do not share labels: would they if labels were moved by a few places, in the data set's own order?"""
     import torch
 
@@ -598,7 +621,9 @@ def _trains(number: int, early: list[Rows]) -> bool:
     return any(rows.loader == number for rows in early[:2000])
 
 
-def _loader(number: int, book: LoaderBook, early: list[Rows], whole: Book, loaders: dict[int, LoaderBook]) -> dict[str, Any]:
+def _loader(
+    number: int, book: LoaderBook, early: list[Rows], whole: Book, loaders: dict[int, LoaderBook]
+) -> dict[str, Any]:
     """The passes over one loader."""
     import torch
 

@@ -22,12 +22,32 @@ class Rows:
     """The rows of one call."""
 
     __slots__ = (
-        "bad", "dtype_floating", "group", "joint", "labels", "largest", "late", "loader", "loss", "loss_name", "module", "outputs",
-        "pads", "passes", "predictions", "prints", "role", "site", "training", "update", "weighted", "whole_numbers", "width", "x",
+        "bad", "floating", "group", "joint", "labels", "largest", "late", "loader", "loss", "loss_name", "module", "outputs",
+        "pads", "passes", "predictions", "prints", "role", "site", "update", "weighted", "whole", "width", "x",
     )  # fmt: skip
+    role: str
+    update: int
+    group: int  # its backward pass
+    joint: bool  # with other calls
+    site: Any
+    module: int
+    late: bool
+    loader: int | None
+    passes: int
+    loss: float | None
+    loss_name: str
+    weighted: bool
+    width: int
+    floating: bool
     prints: Any
-    labels: Any
     x: Any
+    labels: Any
+    whole: bool  # labels are classes
+    predictions: Any
+    outputs: int | None
+    largest: float | None
+    bad: tuple[list[int], int, int] | None
+    pads: tuple[int, float] | None
 
 
 class Book:
@@ -49,17 +69,17 @@ class Book:
 
     def _rows(self, seen: "Seen", late: bool) -> Rows:
         told = Rows()
-        table, told.dtype_floating = _table(seen.xs)
+        table, told.floating = _table(seen.xs)
         count, told.width = table.shape
         told.role, told.update, told.site, told.module = seen.role, seen.update, seen.site, seen.module
-        told.joint, told.group, told.training, told.passes = seen.joint, seen.group, seen.training, seen.passes
+        told.joint, told.group, told.passes = seen.joint, seen.group, seen.passes
         told.loss_name, told.weighted, told.late = seen.loss_name, seen.weighted, late
         told.loader = seen.loader.number if seen.loader is not None else None
         told.prints = prints(table)
-        told.bad = _bad(table) if told.dtype_floating else None
+        told.bad = _bad(table) if told.floating else None
         told.largest = float(table.abs().max()) if table.numel() and told.bad is None else None
-        told.pads = None if told.dtype_floating else _pads(seen.xs[0])
-        told.labels, told.whole_numbers = _labels(seen, count)
+        told.pads = None if told.floating else _pads(seen.xs[0])
+        told.labels, told.whole = _labels(seen, count)
         told.predictions, told.outputs = _predictions(seen, count)
         told.loss = float(seen.loss) if seen.loss is not None else None
         told.x = None

@@ -72,7 +72,9 @@ class Samples(Vital):
         self.readings = 0
         self.closed = False
         self.book = rows.Book()
-        self.sites: dict[Any, bool] = {}  # calls that training goes through, and whether the module was in training mode
+        self.sites: dict[
+            Any, bool
+        ] = {}  # calls that training goes through, and whether the module was in training mode
         self.lines: dict[Any, Line] = {}
         self.fetched: Any = None
         self.loaders: dict[int, rows.LoaderBook] = {}
@@ -207,7 +209,7 @@ def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
     """The tensors that go in with one row per sample, and a target among them; none when they come from another network."""
     found: list[Any] = []
     target = None
-    for name, value in (*((("", value) for value in args)), *kwargs.items()):
+    for name, value in (*(("", value) for value in args), *kwargs.items()):
         if not hasattr(value, "detach") or not value.dim() or value.layout is not _strided():
             continue
         if name in TARGETS:
@@ -236,7 +238,9 @@ def _thin(seen: Seen) -> Seen:
         seen.target = (seen.target[0][:keep].clone(), 0)
     else:
         seen.target = None
-    seen.output = (seen.output[0][:keep].clone(), 0) if seen.output is not None and seen.output[0].shape[0] == count else None
+    seen.output = (
+        (seen.output[0][:keep].clone(), 0) if seen.output is not None and seen.output[0].shape[0] == count else None
+    )
     seen.batch = None
     return seen
 
