@@ -32,7 +32,7 @@ def evaluate(model, x, y):
 def main():
     torch.manual_seed(SEED)
     train, val = load_data()
-    loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True)
+    loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True, drop_last=True)
     model = nn.Sequential(
         nn.Linear(64, 128),
         nn.BatchNorm1d(128),
