@@ -1,0 +1,1 @@
+"""Source code -> finding: one file is one wrong form; nothing is run."""
