@@ -101,7 +101,7 @@ class Waste(Evidence, frozen=True, kw_only=True):
     `retained` of `passes` backward passes kept their graph by request. `again` are calls of a model on an input that it had
     just had, unused by any backward pass, over `again_updates` looked-at updates; `again_graph` of them recorded a graph.
     `idle_share` are parameters that get gradients and are in no optimizer, `idle_resting` says that all their modules are
-    in evaluation mode. `batch` is the first size of what the model is called with, and `sizes` are its others.
+    in evaluation mode. `batch` is the first size of what the model is called with, and `sizes` are its others, without features.
     """
 
     updates: int

@@ -1,7 +1,8 @@
 """More threads than cores, or more than pay: they wait for one another instead of computing.
 
-Looks for:  a step that was measured to be faster with fewer threads, or threads of model and loader workers
-            that exceed the cores which other programs leave free, and wait for one.
+Looks for:  a step that was measured to be faster with fewer threads, threads of model and loader workers that exceed
+            the cores which other programs leave free, and wait for one, or twice as many threads as there are cores
+            where the script itself asks for them.
 Matters:    threads that meet at a barrier are as slow as the last of them; on a full machine they lose severalfold.
 Try:        fewer threads, one thread per loader worker, passive waiting.
 Not this:   other programs that take the cores (see `contended-machine`).
@@ -10,17 +11,21 @@ Not this:   other programs that take the cores (see `contended-machine`).
 from typing import NamedTuple
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import ScriptTrace, StepTimeline, ThreadUse
+from netdyno.records.evidence import Place, ScriptTrace, StepTimeline, ThreadUse
+from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule, spinning
 
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 WAITS = 0.05  # threads that have cores of their own wait for less than a twentieth of the time
+TWICE = 2  # threads per core that nobody asks for on purpose: half of them wait whatever the neighbours do
 SPARE = 0.5  # half a core more or less is what the system's own work comes and goes by
 
 
 @rule(suggests=("threads", "wait-policy"))
-def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline, trace: ScriptTrace | None) -> Finding | None:
+def oversubscribed_threads(
+    use: ThreadUse, timeline: StepTimeline, trace: ScriptTrace | None, waste: Waste | None
+) -> Finding | None:
     threads = use.torch_threads + use.workers * use.worker_threads
     faster = fewer_and_faster(use)
     # Thread counts were compared on the update alone; data are no faster for it.
@@ -30,12 +35,13 @@ def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline, trace: Script
     # No other count was tried in a script. Threads that would have their cores if others left them are not to blame.
     most = use.cores if trace is not None else 1
     crowded = threads > most and threads >= free + SPARE and use.waiting_share >= WAITS
-    if saving < WORTH_A_WORD and not crowded:
+    asked = _asked(use, waste) and use.waiting_share >= WAITS
+    if saving < WORTH_A_WORD and not crowded and not asked:
         return None
     count = faster.threads if faster is not None else max(1, round(free) - use.workers)
     proven = saving >= WORTH_A_WORD
     return Finding(
-        says=_faster(use, count, saving) if proven else _crowded(use, threads, free),
+        says=_faster(use, count, saving) if proven else _too_many(use) if asked else _crowded(use, threads, free),
         layer="compute",
         # Without a measured count the bound is wide: what threads run at barriers for others may be nearly all work.
         saves=Saving(low=0.0, high=saving if proven else (work if spinning(use) else use.waiting_share)),
@@ -47,7 +53,23 @@ def oversubscribed_threads(use: ThreadUse, timeline: StepTimeline, trace: Script
         },
         fix=f"torch.set_num_threads({count}), and one thread in each loader worker",
         # Crowding without a measured better count may still be the neighbours' doing.
-        confidence=0.9 if proven or use.others_share < WAITS else 0.5,
+        confidence=0.9 if proven or asked or use.others_share < WAITS else 0.5,
+        where=waste.threads_where if asked and waste is not None else None,
+        explains=("contended-machine", "compute-bound", "python-bound", "optimizer-bound") if asked else (),
+    )
+
+
+def _asked(use: ThreadUse, waste: Waste | None) -> bool:
+    """Whether the script itself asks for at least two threads for each core."""
+    return (
+        waste is not None and (waste.threads_set or 0) >= TWICE * use.cores and waste.threads_set == use.torch_threads
+    )
+
+
+def _too_many(use: ThreadUse) -> str:
+    return (
+        f"the script asks for {use.torch_threads} threads on {use.cores} core{'s' * (use.cores > 1)}: they wait for one another and for a core"
+        f" {use.waiting_share:.0%} of the time"
     )
 
 
@@ -95,7 +117,14 @@ def _timeline(data: float) -> StepTimeline:
     return StepTimeline(steps=10, step=Split(running=0.020, blocked=data), phases=phases)
 
 
+def _asks(threads: int) -> Waste:
+    return Waste(
+        updates=24, cores=2, threads=threads, threads_set=threads, threads_where=Place(file="train.py", line=7)
+    )
+
+
 SICK = (
+    (_use(threads=64, waiting=0.9, others=0.5), _timeline(0.0), _asks(64)),
     (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.0)),
     (_use(threads=2, workers=4, waiting=0.3), _timeline(0.0)),
     (_use(threads=2, waiting=0.5, others=0.5), _timeline(0.0)),
@@ -105,5 +134,6 @@ WELL = (
     (_use(threads=2, _1=0.020, _2=0.011), _timeline(0.0)),
     (_use(threads=2, workers=4, waiting=0.01), _timeline(0.0)),
     (_use(threads=1, waiting=0.6, others=0.9), _timeline(0.0)),
+    (_use(threads=1, waiting=0.6, others=0.9), _timeline(0.0), _asks(1)),
     (_use(threads=2, _1=0.010, _2=0.020), _timeline(0.500)),
 )

@@ -168,7 +168,9 @@ class Spends(Vital):
         if tensor is None or not tensor.numel():
             return
         if call.grad and tensor.ndim:
-            self.batch, self.sizes = int(tensor.shape[0]), tuple(tensor.shape[1:])
+            # The last size of numbers is their features; what is gone through step by step lies before it.
+            steps = tensor.shape[1:-1] if tensor.is_floating_point() else tensor.shape[1:]
+            self.batch, self.sizes = int(tensor.shape[0]), tuple(steps)
         if self.watch.observer.stepping or self.watch.observer.account.current == OPTIMIZER:
             return  # a closure calls as often as its optimizer asks
         key = (id(call.module), tensor.data_ptr(), tuple(tensor.shape), tensor._version, call.module.training)

@@ -1,0 +1,78 @@
+"""The compiler takes on the same function again and again.
+
+Looks for:  a compiled function that was compiled four times or more while compiling takes a tenth of the time, or one
+            that reached the limit and is run uncompiled from then on.
+Matters:    each compilation takes as long as many updates; after the limit nothing is compiled, and all of it was for nothing.
+Try:        keep what changes out of the compiled module or in a tensor; pad shapes, or `mark_dynamic` the axis that varies.
+Not this:   one compilation for training and one for evaluation, a second one for the last, smaller batch.
+"""
+
+import os
+
+from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.evidence import Place, ScriptTrace
+from netdyno.records.growth import Recompiled, Waste
+from netdyno.rules._base import rule
+
+# Training, evaluation and a last batch of either make up to four of one function.
+TIMES = 5
+WORTH_A_WORD = 0.10
+
+
+@rule(suggests=())
+def recompilations(waste: Waste, trace: ScriptTrace) -> Finding | None:
+    worst = max(waste.recompiled, key=lambda one: one.times, default=None)
+    if worst is None or worst.times < TIMES or not trace.span_s:
+        return None
+    # The first compilation is what the script asked for.
+    high = min(1.0, worst.seconds * (worst.times - 1) / worst.times / trace.span_s)
+    limit = 0 < waste.recompile_limit <= worst.times
+    if high < WORTH_A_WORD and not limit:
+        return None
+    return Finding(
+        says=f"`{worst.function}` was compiled {worst.times} times, in {worst.seconds:.2g} s"
+        + (f", until the limit of {waste.recompile_limit} was reached and it ran uncompiled" if limit else "")
+        + _guard(worst),
+        layer="compute",
+        saves=Saving(low=high / 2, high=high),
+        because={"times": float(worst.times), "compile_s": worst.seconds, "span_s": trace.span_s},
+        fix="keep numbers that change in every call out of the compiled module, or in a tensor; mark sizes that vary as dynamic",
+        where=worst.where,
+        confidence=0.95,
+        explains=("costly-line", "python-bound", "compute-bound"),
+    )
+
+
+def _guard(worst: Recompiled) -> str:
+    if not worst.reason:
+        return ""
+    guard = worst.reason.strip().splitlines()[-1].split("#")[0].strip(" -")
+    return f"; the guard that failed last: {os.path.basename(guard) if guard.startswith('/') else guard}"
+
+
+def _case(times: int, seconds: float, span: float = 20.0, limit: int = 8) -> tuple[Waste, ScriptTrace]:
+    one = Recompiled(
+        function="forward",
+        where=Place(file="train.py", line=19),
+        times=times,
+        seconds=seconds,
+        reason="0/7: self.seen == 8",
+    )
+    trace = ScriptTrace(
+        attached="",
+        processes=1,
+        updates=60,
+        counted_by="optimizer",
+        cycle=1,
+        events=(),
+        optimizers=(),
+        span_s=span,
+        own_s=0.0,
+        unattributed=0.0,
+    )
+    return Waste(updates=60, cores=2, threads=1, recompiled=(one,), recompile_limit=limit), trace
+
+
+SICK = (_case(8, 10.0), _case(6, 5.0))
+# Training and evaluation, each with a smaller last batch; several in a long run; nothing compiled.
+WELL = (_case(4, 8.0), _case(5, 2.0, span=600.0), (Waste(updates=60, cores=2, threads=1), _case(1, 0.0)[1]))
