@@ -32,6 +32,7 @@ from benchmarks.fault_score import PROGRAM, Truth, tenth  # noqa: E402
 from benchmarks.faults import _base, compound, controls, unknown  # noqa: E402
 from benchmarks.faults._base import Fault  # noqa: E402
 
+RUNNING: set[subprocess.Popen[str]] = set()  # ended with the bench, also when it is cut short
 NOTHING: Mapping[str, str] = {}
 LIMIT_S = 300  # of one program on a busy machine; the quiet ones take ten: past it the doctor has failed
 SECTIONS = {
@@ -196,6 +197,7 @@ def run(command: list[str], *, folder: Path, environment: Mapping[str, str] = {}
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
         errors="replace", env={**os.environ, **environment}, start_new_session=True,
     )  # fmt: skip
+    RUNNING.add(process)
     try:
         out, err = process.communicate(timeout=limit_s)
         status: int | None = process.returncode
@@ -210,6 +212,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    RUNNING.discard(process)
 
 
 def examined(job: Job, root: Path, *, extra: tuple[str, ...] = (), made_with: str = "") -> Answer:
@@ -224,17 +227,18 @@ def examined(job: Job, root: Path, *, extra: tuple[str, ...] = (), made_with: st
     record = re.search(r"^record:\s+(.+)$", ended.err, re.MULTILINE)
     path = record.group(1).strip() if record else ""
     return Answer(
-        key=job.key, status=status, seconds=ended.seconds, outcomes=trimmed(outcomes or []),
+        key=job.key, proofs=proofs_in(outcomes or []), status=status, seconds=ended.seconds, outcomes=trimmed(outcomes or []),
         says=ended.err.strip()[-400:] if status != "answered" else "", record=path, made_with=made_with,
         **figures(kept(Path(path)) if path else None),
     )  # fmt: skip
 
 
 def outcomes_in(text: str) -> list[dict[str, Any]] | None:
-    """The outcomes in what the doctor printed: a list of them, or an object that has one.
+    """The outcomes in what the doctor printed, findings in the order in which they are told and then the silent rules.
 
-    >>> outcomes_in('[{"rule": "a"}]') == outcomes_in('{"outcomes": [{"rule": "a"}]}')
-    True
+    >>> text = '{"findings": [{"id": "b", "state": "found"}], "outcomes": [{"rule": "a", "state": "clear"}]}'
+    >>> [(one["rule"], one["state"]) for one in outcomes_in(text)]
+    [('b', 'found'), ('a', 'clear')]
     >>> outcomes_in("") is None
     True
     """
@@ -242,9 +246,17 @@ def outcomes_in(text: str) -> list[dict[str, Any]] | None:
         found = json.loads(text)
     except ValueError:
         return None
-    if isinstance(found, dict):
-        found = found.get("outcomes")
-    return found if isinstance(found, list) else None
+    if not isinstance(found, dict) or not isinstance(found.get("findings"), list):
+        return None
+    told = [{"rule": each["id"], "state": each["state"], "finding": each} for each in found["findings"]]
+    names = {each["rule"] for each in told}
+    return [*told, *(each for each in found.get("outcomes", ()) if each["rule"] not in names)]
+
+
+def proofs_in(outcomes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What experiments said of the fixes, by rule."""
+    told = ((one["rule"], (one.get("finding") or {}).get("proof")) for one in outcomes)
+    return {rule: proof for rule, proof in told if proof}
 
 
 def trimmed(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -253,28 +265,23 @@ def trimmed(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def figures(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the record tells of the ride: updates, the seconds that were watched and the watch's own, proofs of fixes."""
-    found: dict[str, Any] = {}
+    """What the record tells of the ride: updates, the seconds that were watched and the watch's own."""
     for item in (record or {}).get("evidence") or ():
         if item.get("kind") == "ScriptTrace":
-            found = {name: item.get(name) or 0 for name in ("updates", "own_s", "span_s")}
-    for item in (record or {}).get("proofs") or (record or {}).get("experiments") or ():
-        if isinstance(item, dict) and item.get("rule"):
-            verdict = item.get("verdict") or item.get("decision") or item.get("state") or "tried"
-            found.setdefault("proofs", {})[item["rule"]] = verdict if isinstance(verdict, str) else "tried"
-    return found
+            return {name: item.get(name) or 0 for name in ("updates", "own_s", "span_s")}
+    return {}
 
 
 def rejudged(answer: Answer) -> Answer:
     """The same evidence under today's rules; an answer without a stored record stays as it is."""
-    from netdyno.cli._options import as_json
     from netdyno.cli.doctor import again
+    from netdyno.reports import json as as_data
     from netdyno.store import Store
 
     path = Path(answer.record)
     if not answer.record or not path.is_file():
         return answer
-    outcomes = outcomes_in(as_json(again(Store(path.parent.parent).load(str(path))).outcomes))
+    outcomes = outcomes_in(as_data.diagnosis(again(Store(path.parent.parent).load(str(path)))))
     return answer._replace(outcomes=trimmed(outcomes or []), made_with=f"{answer.made_with}+{commit()}")
 
 
@@ -311,6 +318,8 @@ def over_all(
                 say(f"[{done}/{len(todo)}] {names[job.key]}: {words(results[job.key])}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in tuple(RUNNING):
+                _end(process)
             raise
     return results
 
@@ -367,6 +376,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended too
     root = options.root.resolve()
     if options.plain or options.overhead:
         aside(options, root)

@@ -276,15 +276,15 @@ def _at(ordered: Sequence[float], share: float) -> float:
 def fault_rows(marks: Sequence[Scored]) -> Iterator[str]:
     """Each faulty program: what was said first, whether that is right, and what the oracle found."""
     judged = verdicts()
-    yield "| fault | host | severity | said first | right | place | matters |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| fault | host | severity | said first | right | place | its fix | matters |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for each in marks:
         entry, got = each.entry, each.mark
         right = "yes" if got.top1 else "among others" if got.lenient else "no"
         said = got.first or ("nothing" if got.answered else each.answer.status)
-        verdict = judged.get(name_of(entry), {})
+        verdict, proof = judged.get(name_of(entry), {}), each.answer.proofs.get(got.first, "")
         matters = f"p = {verdict['p']:.3f}" if "p" in verdict else "not asked"
-        yield f"| {entry.id} | {entry.host} | {entry.severity} | {said} | {right} | {_yes(got.place)} | {matters} |"
+        yield f"| {entry.id} | {entry.host} | {entry.severity} | {said} | {right} | {_yes(got.place)} | {proof} | {matters} |"
 
 
 def _yes(value: bool | None) -> str:

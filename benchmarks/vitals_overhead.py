@@ -6,14 +6,15 @@ The loops are those of script_overhead.py. A ride without vitals is compared wit
 them (A/A); turns are long enough that a look and the updates it is paid from lie in one turn.
 """
 
+from math import expm1
 from pathlib import Path
 from statistics import median
 
 import torch
-
 from benchmarks import script_overhead
 from benchmarks.fault_bench import keep, say
 from benchmarks.script_overhead import Loop, Switch, cnn, mlp, rounds_of, transformer
+
 from netdyno.aboard.config import Config
 from netdyno.aboard.observe import Observer
 from netdyno.stats.paired import hodges_lehmann, log_ratios
@@ -48,8 +49,10 @@ def line(loop: Loop) -> str:
     found = rounds_of(loop, riders, rounds=ROUNDS, steps=steps, seed=0)
     looking = hodges_lehmann(log_ratios(found["looking"], found["off"]), 0.95)
     nothing = hodges_lehmann(log_ratios(found["again"], found["off"]), 0.95)
-    words = [f"{each.middle:+.1%} ({each.low:+.1%} to {each.high:+.1%})" for each in (looking, nothing)]
-    kept = "yes" if looking.high <= AIM else "NO" if looking.low > AIM else "not decided"
+    words = [
+        f"{expm1(each.middle):+.1%} ({expm1(each.low):+.1%} to {expm1(each.high):+.1%})" for each in (looking, nothing)
+    ]
+    kept = "yes" if expm1(looking.high) <= AIM else "NO" if expm1(looking.low) > AIM else "not decided"
     return f"| {loop.name} | {median(found['off']) * 1e3:.2f} | {words[0]} | {words[1]} | {kept} |"
 
 
