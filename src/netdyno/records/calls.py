@@ -219,7 +219,7 @@ class LossUse(Noun, frozen=True, kw_only=True):
     Shapes, dtypes and `reduction` are those of the first; low, high and mean are over all. `unit_rows` is the least share of rows
     of non-negative numbers that sum to 1, `log_rows` the share whose exponentials do; None where there are no rows of classes.
     `ignored` is the largest share of targets that the loss leaves out, `padding` the largest share of targets that are one same
-    id at the ends of their rows. `classes` are the units of the input, `lowest`/`highest` the extremes of integer targets.
+    id at the ends of their rows. `common` is the share of the most frequent whole target. `classes` are the units of the input, `lowest`/`highest` the extremes of integer targets.
     `shifted` says how targets follow from the ids that the model was given: same, next, or nothing.
     """
 
@@ -251,6 +251,7 @@ class LossUse(Noun, frozen=True, kw_only=True):
     at_low: float = 0.0
     at_high: float = 0.0
     distinct: int | None = None
+    common: float = 0.0
     shifted: str = ""
 
 

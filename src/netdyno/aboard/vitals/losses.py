@@ -81,8 +81,18 @@ class Losses(Vital):
         keeps = aligned != use["ignores"] if use["ignores"] is not None else torch.ones_like(aligned, dtype=torch.bool)
         same = bool(((aligned == ids) | ~keeps).all()) and bool(keeps.float().mean() > 0.5)
         following = bool(((aligned[:, :-1] == ids[:, 1:]) | ~keeps[:, :-1]).all()) if ids.shape[1] > 1 else False
+        self._ends(use, aligned)
         found = "same" if same else "next" if following else "none"
         use["shifted"] = found if use["shifted"] in ("", found) else "none"
+
+    def _ends(self, use: dict[str, Any], aligned: Any) -> None:
+        """Runs of one id at the ends of rows, if it stands nowhere else."""
+        pad = int(aligned[:, -1].mode().values)
+        is_pad = aligned == pad
+        runs = is_pad.flip(1).int().cumprod(dim=1).sum(dim=1)
+        share = float(is_pad.float().mean())
+        if int(runs.sum()) == int(is_pad.sum()) and int((runs > 1).sum()) > 1 and share > use["padding"]:
+            use["padding"], use["pad"] = share, pad
 
     def backward(self, loss: Any) -> None:
         """Does a graph lead to it?"""
@@ -253,11 +263,8 @@ def _read_target(use: dict[str, Any], target: Any) -> None:
         use["distinct"] = len(ids)
     if whole and low - low == 0:
         use["lowest"] = min(use.get("lowest", low), low)
-        if target.dim() == 1 and integers and flat.numel() > 1:
-            common = int(flat.mode().values)
-            share = float((flat == common).float().mean())
-            if share > use["padding"]:
-                use["padding"], use["pad"] = share, common
+    if integers and flat.numel() > 1:
+        use["common"] = max(use.get("common", 0.0), float((flat == flat.mode().values).float().mean()))
 
 
 def _widen(use: dict[str, Any], what: str, low: float, high: float) -> None:

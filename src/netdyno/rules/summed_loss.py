@@ -1,0 +1,58 @@
+"""A summed loss makes steps as many times larger as the batch has samples, and training does not get on.
+
+Looks for:  `reduction="sum"` in a loss that is trained on, and a loss that did not fall.
+Matters:    gradient and step grow with the batch; a learning rate that suits a mean is far too large.
+Try:        the mean over samples, or a learning rate divided by the size of the batch.
+Not this:   a sum whose learning rate was tuned for it, which learns; a sum that is divided afterwards.
+"""
+
+from netdyno.records.calls import CallTraces, LossCalls, NonFinite
+from netdyno.records.diagnosis import Finding
+from netdyno.rules._base import rule
+from netdyno.rules._calls import LIKELY, LOSSES, NOTHING, call, first, losses, traced, training, used
+
+FELL = 0.8  # a loss that is still above this part of its start after so many updates has not learnt
+ENOUGH = 8  # looks
+
+
+@rule(stage="loss")
+def summed_loss(losses: LossCalls, traces: CallTraces, broken: NonFinite | None = None) -> Finding | None:
+    trace = first(traces)
+    if trace is None:
+        return None
+    root = trace.calls[trace.root] if trace.root is not None else None
+    for use in training(losses, *LOSSES):
+        samples = use.input_shape[0] if use.input_shape else 1
+        if use.reduction != "sum" or samples < 2 or root is None or root.name != use.name or use.first is None:
+            continue  # what is done to the sum afterwards may be a division
+        lost = broken is not None and broken.persists
+        if not lost and (use.times < ENOUGH or use.last is None or use.last < FELL * use.first):
+            continue
+        became = "was no number" if lost else f"was {use.last or 0.0:.3g}"
+        return Finding(
+            says=f"{use.name} is summed over {samples} samples: it began at {use.first:.3g} and {became} in the end",
+            layer="optimisation",
+            saves=NOTHING,
+            because={"samples": float(samples), "first": use.first},
+            fix='take the mean (`reduction="mean"`), or divide the learning rate by the size of the batch',
+            where=use.where,
+            confidence=LIKELY,
+            explains=("exploding-learning-rate",),
+        )
+    return None
+
+
+_TRACE = traced(call("linear", -2, -1), call("cross_entropy", 0, -2, shape=()))
+SICK = (
+    (losses(used(reduction="sum", first=147.0, last=900.0)), _TRACE),
+    (losses(used(reduction="sum", first=147.0, last=None)), _TRACE, NonFinite(stage="forward", update=9)),
+)
+# A sum that learns; a mean that does not; a sum that is divided afterwards.
+WELL = (
+    (losses(used(reduction="sum", first=147.0, last=20.0)), _TRACE),
+    (losses(used(last=9.0)), _TRACE),
+    (
+        losses(used(reduction="sum", last=900.0)),
+        traced(call("linear", -2, -1), call("cross_entropy", 0, -2, shape=()), call("div", 1, shape=())),
+    ),
+)
