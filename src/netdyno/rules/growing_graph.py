@@ -9,8 +9,8 @@ Not this:   several losses of one update that share a graph, a penultimate state
             for a fixed number of updates, longer sequences later in a curriculum, one best loss that is kept.
 """
 
-import itertools
 import os
+from itertools import pairwise
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.growth import GraphSize, Growth
@@ -21,6 +21,8 @@ from netdyno.rules._growth import steady
 NODES = 3000
 # More old nodes at so many looks in a row: a window that slides has as many each time.
 RISES = 4
+# Truncated back-propagation goes a few batches back, and then lets go.
+DOUBLED = 4
 # Marks that are old enough, and the share of them that lives: a list of the best ones keeps few.
 MARKED, KEPT = 8, 0.9
 
@@ -54,19 +56,23 @@ def growing_graph(growth: Growth) -> Finding | None:
 
 
 def _reaching(growth: Growth) -> tuple[GraphSize, GraphSize] | None:
-    """The first and the last look of graphs that hold more of the past each time."""
-    whole = [graph for graph in growth.graphs if graph.nodes < NODES]
-    capped = len(growth.graphs) - len(whole)
-    looks = growth.graphs[: len(whole) + 1]
-    rises = sum(later.old > sooner.old for sooner, later in itertools.pairwise(whole))
-    falls = sum(later.old < sooner.old for sooner, later in itertools.pairwise(whole))
-    if falls or rises + capped < RISES or not whole or rises < 1:
+    """The first and the last look of the longest time in which graphs held more of the past each time."""
+    runs: list[list[GraphSize]] = [[]]
+    for graph in growth.graphs:
+        if runs[-1] and graph.old < runs[-1][-1].old and graph.nodes < NODES:
+            runs.append([])  # it was detached, as between epochs
+        runs[-1].append(graph)
+    longest = max(runs, key=len)
+    whole = [graph for graph in longest if graph.nodes < NODES]
+    capped = len(longest) - len(whole)
+    rises = sum(later.old > sooner.old for sooner, later in pairwise(whole))
+    if len(whole) < 2 or rises < 1 or rises + capped < RISES:
         return None
     # A window that slides is full after some updates; a graph that grows has doubled and doubled again.
-    last = looks[-1]
+    last = longest[len(whole)] if capped else whole[-1]
     late = whole[len(whole) // 2 :]
-    stopped = not capped and len(late) >= 3 and late[0].old == late[-1].old
-    if stopped or last.old < last.nodes / 2 or last.nodes < 2 * whole[0].nodes:
+    stopped = not capped and len(late) >= 3 and late[-2].old == late[-1].old
+    if stopped or last.old < last.nodes / 2 or last.nodes < DOUBLED * whole[0].nodes:
         return None
     return whole[0], last
 
