@@ -324,6 +324,7 @@ def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sc
         "Not examined in this run": sorted(set(every_listed()) - there),
         "Compounds whose parts go into no common host": list(compound.MISSING),
         "Not asked yet": unasked,
+        "No answer": _unanswered(bench, answers),
         "Controls that are not as good as they promise": _unhealthy(bench),
     }
     for words, names in lines.items():
@@ -341,6 +342,17 @@ def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sc
 
 def _names_a_fault(findings: Sequence[Told]) -> bool:
     return any(one.stage != "speed" for one in findings)
+
+
+def _unanswered(bench: Bench, answers: Mapping[str, Answer]) -> list[str]:
+    """Programs on which the doctor failed, with its first words."""
+    found = []
+    for entry in bench.entries:
+        answer = answers.get(entry.key)
+        if answer is not None and answer.status != "answered":
+            words = (answer.says.splitlines() or [""])[0][:80]
+            found.append(f"{entry.name} ({answer.status}{': ' + words if words else ''})")
+    return found
 
 
 def _unhealthy(bench: Bench) -> list[str]:

@@ -19,6 +19,73 @@ PARTS: dict[str, tuple[str, str]] = {
     "X10": ("M01", "C14"),
 }
 
+# Where the edits of the parts get into each other's way, or know no common host: both faults in edits of their own.
+OWN: dict[str, dict[str, tuple[Edit, ...]]] = {
+    "X02": {
+        "digits_mlp_functional": (
+            Edit("width=128, p=0.2", "width=1024, p=0.0"),
+            Edit(
+                "    X_tr = torch.tensor(",
+                "    X_tr, y_tr = X_tr[:200], y_tr[:200]\n"
+                "    flip = np.random.rand(len(y_tr)) < 0.3\n"
+                "    y_tr = np.where(flip, np.random.randint(0, 10, len(y_tr)), y_tr)\n"
+                "    X_tr = torch.tensor(",
+            ),
+            Edit("epochs = 20\n", "epochs = 120\n"),
+            Edit("weight_decay=1e-4", "weight_decay=0.0"),
+        )
+    },
+    "X03": {"digits_mlp_trainer": (Edit("        self.model.eval()\n", ""),)},
+    "X04": {
+        "digits_mlp_functional": (
+            Edit("batch_size = 32\n", "batch_size = 4\nmicro_batches = 8\n"),
+            Edit("        for xb, yb in train_dl:\n", "        for i, (xb, yb) in enumerate(train_dl):\n"),
+            Edit(
+                "            opt.zero_grad()\n            loss.backward()\n            opt.step()\n",
+                "            loss.backward()\n            if (i + 1) % micro_batches == 0:\n                opt.step()\n",
+            ),
+        )
+    },
+    "X06": {
+        "digits_cnn": (
+            Edit("BATCH_SIZE = 64\n", "BATCH_SIZE = 2\n"),
+            Edit("EPOCHS = 12\n", "EPOCHS = 4\n"),
+            Edit("(digits.images / 16.0).astype(np.float32)", "digits.images.astype(np.float32)"),
+            Edit("DigitImages(train_x, train_y, augment=True)", "DigitImages(train_x / 16.0, train_y, augment=True)"),
+        )
+    },
+    "X07": {
+        "digits_cnn": (
+            Edit(
+                "    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n",
+                "    for name, parameter in model.named_parameters():\n"
+                '        parameter.requires_grad = "bn" in name\n'
+                '    groups = [{"params": model.bn1.parameters(), "lr": 0.0}, {"params": model.bn2.parameters()}]\n'
+                "    optimizer = torch.optim.Adam(groups, lr=1e-3)\n",
+            ),
+        )
+    },
+    "X08": {
+        "digits_mlp_functional": (
+            Edit("width=128, p=0.2", "width=256, p=0.0"),
+            Edit(
+                "    X_tr, X_va, y_tr, y_va =",
+                "    again = np.random.choice(len(X), 600)\n"
+                "    X, y = np.concatenate([X, X[again]]), np.concatenate([y, y[again]])\n"
+                "    X_tr, X_va, y_tr, y_va =",
+            ),
+            Edit(
+                "    X_tr = torch.tensor(",
+                "    X_tr, y_tr = X_tr[:200], y_tr[:200]\n"
+                "    flip = np.random.rand(200) < 0.15\n"
+                "    y_tr = np.where(flip, np.random.randint(0, 10, 200), y_tr)\n"
+                "    X_tr = torch.tensor(",
+            ),
+            Edit("epochs = 20\n", "epochs = 120\n"),
+        )
+    },
+}
+
 
 def single_faults() -> dict[str, Fault]:
     """The faults of the other modules by id, as far as the modules are there."""
@@ -34,7 +101,7 @@ def compounds() -> Iterator[Fault]:
     known = single_faults()
     for name, (first, second) in PARTS.items():
         if first in known and second in known:
-            edits = dict(_shared(known[first], known[second]))
+            edits = dict(_shared(known[first], known[second])) or OWN.get(name, {})
             if edits:
                 yield _composed(name, known[first], known[second], edits)
 
@@ -46,8 +113,8 @@ def _composed(name: str, first: Fault, second: Fault, edits: dict[str, tuple[Edi
         layer=first.layer,
         edits=edits,
         accept=(*first.accept, *second.accept),
-        metric=first.metric,
-        better=first.better,
+        metric="val_loss" if name in OWN else first.metric,
+        better="lower" if name in OWN else first.better,
         fix=f"{first.fix}; {second.fix}",
         environment={**first.environment, **second.environment},
         note=f"{first.id} and {second.id}",
