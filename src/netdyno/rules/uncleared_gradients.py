@@ -9,13 +9,14 @@ Not this:   gradients that are cleared by hand or after the step, that another l
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import UpdateOrder
+from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
 
 UPDATES = 5  # the first update has nothing to clear, and a loop that clears every other time is an accumulation
 
 
 @rule(suggests=(), stage="order")
-def uncleared_gradients(order: UpdateOrder) -> Finding | None:
+def uncleared_gradients(order: UpdateOrder, gradients: Gradients | None = None) -> Finding | None:
     if not order.never_cleared or order.updates < UPDATES:
         return None
     return Finding(
@@ -24,6 +25,7 @@ def uncleared_gradients(order: UpdateOrder) -> Finding | None:
         saves=Saving(low=0.0, high=0.0),  # it costs quality, not time
         because={"updates": float(order.updates)},
         fix="call `optimizer.zero_grad()` before each backward pass",
+        where=gradients.backward_where if gradients is not None else None,
         confidence=0.9,  # somebody may sum gradients over the whole run on purpose
     )
 
