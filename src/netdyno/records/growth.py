@@ -4,11 +4,15 @@ from netdyno.records.base import Evidence, Noun, Place
 
 
 class GraphSize(Noun, frozen=True, kw_only=True):
-    """The graph that a backward pass starts from: nodes counted (a walk ends at 3000), and those of an earlier update."""
+    """The graph that a backward pass starts from: its nodes, and those of them made in an earlier update.
+
+    `capped` says that the walk ended before the graph did; the nodes nearest to the loss were counted.
+    """
 
     update: int
     nodes: int
     old: int
+    capped: bool = False
 
 
 class Swelling(Noun, frozen=True, kw_only=True):

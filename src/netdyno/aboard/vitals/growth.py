@@ -15,8 +15,9 @@ from ._keepers import Named, bound, each_bytes, entries, line_of, tensors_in, va
 
 # Samples of memory: when there are as many, every second one goes, and the next are twice as far apart.
 SAMPLES = 128
-# A walk through a graph ends here: a millisecond or two. A graph that grows shows it long before.
-NODES = 3000
+# A walk through a graph ends here, a millisecond or two, or at six times the first graph, whatever is more: one that grows
+# shows it by then. A graph of so many nodes takes much longer to make than to walk through.
+NODES, TIMES, MOST_NODES = 3000, 6, 30_000
 # Graphs that are marked, and how many updates a mark has to outlive to count as kept. Nobody averages over fewer.
 MARKS, OLD = 64, 20
 # Updates at which the sequence numbers of graphs were noted: what is older than the first of them is old enough.
@@ -50,7 +51,7 @@ class Grows(Vital):
         self.running: list[tuple[int, float]] = []
         self.stride = 1
         self.look = Further()
-        self.graphs: list[tuple[int, int, int]] = []
+        self.graphs: list[tuple[int, int, int, bool]] = []
         self.boundaries: deque[tuple[int, int]] = deque(maxlen=BOUNDARIES)
         self.newest = -1
         self.passes = self.before = 0  # backward passes; those before anybody knew what an update is
@@ -206,8 +207,9 @@ class Grows(Vital):
             return
         cycle = self._cycle()
         limit = self.boundaries[-cycle][1] if len(self.boundaries) >= cycle else -1
-        nodes, old, first = _walk(node, limit)
-        self.graphs.append((at, nodes, old))
+        most = NODES if not self.graphs else min(MOST_NODES, max(NODES, TIMES * self.graphs[0][1]))
+        nodes, old, first = _walk(node, limit, most)
+        self.graphs.append((at, nodes, old, nodes >= most))
         mark = _Mark()
         # Whoever holds any part of the graph of a model's output holds what was computed first in it.
         node.metadata["netdyno"] = first.metadata["netdyno"] = mark
@@ -292,7 +294,9 @@ class Grows(Vital):
             "cycle": self._cycle(),
             "resident": list(self.resident),
             "running_s": list(self.running),
-            "graphs": [{"update": at, "nodes": nodes, "old": old} for at, nodes, old in list(self.graphs)],
+            "graphs": [
+                {"update": at, "nodes": nodes, "old": old, "capped": cut} for at, nodes, old, cut in list(self.graphs)
+            ],
             "marked": self.marked,
             "kept": self.kept,
             "keeper": self.keeper[0] if self.keeper else "",
@@ -328,14 +332,14 @@ class Grows(Vital):
                 }
 
 
-def _walk(root: Any, limit: int) -> tuple[int, int, Any]:
+def _walk(root: Any, limit: int, most: int = NODES) -> tuple[int, int, Any]:
     """Nodes that can be reached from `root`, those of them made before `limit`, and the first that was made after it.
 
     The nearest to the root are counted first, so that of a graph which is too large the old ones are left out.
     """
     seen, waiting, old = {root}, deque((root,)), 0
     first, earliest = root, root._sequence_nr()
-    while waiting and len(seen) < NODES:
+    while waiting and len(seen) < most:
         for node, _ in waiting.popleft().next_functions:
             if node is not None and node not in seen:
                 seen.add(node)
