@@ -97,5 +97,7 @@ def test_a_comment_excuses_a_line(name, text):
 
 
 def test_lints_run_without_torch():
-    code = "import sys; from netdyno.lint._base import check; check({'a.py': 'x = 1'}); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from netdyno.lint._base import check; check({'a.py': 'x = 1'}); assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

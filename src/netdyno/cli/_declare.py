@@ -4,7 +4,7 @@
 
 A parameter with `Argument` is positional, one with `Option` has a flag named like it, and `Rest` takes what stands after
 `--`, word by word. `bool` is a switch, `list[X]` may
-be repeated, an enumeration offers its values, and `X | None` may be absent. The docstring is the help.
+be repeated, flag or positional, an enumeration offers its values, and `X | None` may be absent. The docstring is the help.
 """
 
 import argparse
@@ -127,7 +127,10 @@ def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, kind: An
     if not needed:
         given["default"] = parameter.default
     if isinstance(told, Argument):
-        if not needed:
+        if typing.get_origin(kind) is list:
+            (kind,) = typing.get_args(kind)
+            given["nargs"] = "+" if needed else "*"
+        elif not needed:
             given["nargs"] = "?"
         parser.add_argument(parameter.name, **given, **_value(kind, told))
         return

@@ -6,7 +6,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -134,9 +134,7 @@ def _more(first: Finding, found: list[Finding]) -> str:
     return ", ".join(told) + (f" and {len(others) - 3} more places" if len(others) > 3 else "")
 
 
-def places(
-    sources: Mapping[str, str], *, select: Iterable[str] | None = None, ignore: Iterable[str] = ()
-) -> Reading:
+def places(sources: Mapping[str, str], *, select: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> Reading:
     """Every place of every wrong form, file by file and from top to bottom. What a comment excuses is left out."""
     chosen, left_out = set(select or ()), set(ignore)
     failed: dict[str, str] = {}
@@ -168,8 +166,20 @@ def _readings(file: str, text: str) -> Iterator[Python | Text]:
         source = Python(file, text.removeprefix("\ufeff"))
         yield source
         yield shell_of(source)
+        yield from _written_in(source)
     elif is_text(file):
         yield Text(file, text)
+
+
+def _written_in(source: Python) -> Iterator[Python]:
+    """Scripts that the file holds as texts, to be written out or run: a text of several lines that imports torch."""
+    for each in source.of(ast.Constant):
+        if not isinstance(each.value, str) or not re.search(r"^(import|from) .*\btorch\b", each.value, re.MULTILINE):
+            continue
+        try:
+            yield Python(source.file, each.value, line=each.lineno - 1)
+        except SyntaxError:  # a template, or prose
+            continue
 
 
 def _hits(ready: list[Lint], read: Python | Text, failed: dict[str, str]) -> Iterator[Found]:
@@ -183,9 +193,9 @@ def _hits(ready: list[Lint], read: Python | Text, failed: dict[str, str]) -> Ite
             continue
         seen: set[int] = set()
         for hit in hits:
-            line = hit.at if isinstance(hit.at, int) else int(getattr(hit.at, "lineno", 1))
+            line = hit.at if isinstance(hit.at, int) else int(getattr(hit.at, "lineno", 1)) + getattr(read, "line", 0)
             if line not in seen:  # one line is one place
-                yield Found(_finding(each, hit, read.file, line), hit.edits)
+                yield Found(_finding(each, hit, read.file, line), () if getattr(read, "line", 0) else hit.edits)
             seen.add(line)
 
 
@@ -215,7 +225,9 @@ def _excused(text: str) -> dict[int, frozenset[str] | None]:
     for number, line in enumerate(text.split("\n"), start=1):
         if (seen := IGNORE.search(line)) is not None:
             ids = seen.group(1)
-            found[number] = None if ids is None else frozenset(word.strip().replace("_", "-") for word in ids.split(","))
+            found[number] = (
+                None if ids is None else frozenset(word.strip().replace("_", "-") for word in ids.split(","))
+            )
     return found
 
 
@@ -239,5 +251,8 @@ def fixed(sources: Mapping[str, str], found: Iterable[Found]) -> dict[str, str]:
 def _fixed(text: str, splices: list[Splice]) -> str:
     bare = text.removeprefix("\ufeff")
     after = spliced(bare, splices)
-    ast.parse(after)
+    try:
+        ast.parse(after)
+    except SyntaxError:  # two fixes that don't go together: a person should look
+        return text
     return text[: len(text) - len(bare)] + after

@@ -51,10 +51,11 @@ class Splice(NamedTuple):
 
 
 class Python:
-    """One parsed source."""
+    """One parsed source. `line` is how many lines of its file stand before it, where it is a text inside another."""
 
-    def __init__(self, file: str, text: str) -> None:
+    def __init__(self, file: str, text: str, *, line: int = 0) -> None:
         self.file = file
+        self.line = line
         self.text = text
         self.tree = ast.parse(text)
         self._by_type: dict[type, list[Any]] = {}
@@ -122,8 +123,7 @@ class Python:
     def statement(self, node: ast.AST) -> ast.stmt:
         if isinstance(node, ast.stmt):
             return node
-        found = next(parent for parent in self.above(node) if isinstance(parent, ast.stmt))
-        return found
+        return next(parent for parent in self.above(node) if isinstance(parent, ast.stmt))
 
     def block(self, node: ast.AST) -> list[ast.stmt]:
         """The list of statements that a node's statement is one of."""
@@ -152,7 +152,7 @@ class Python:
     # Names
 
     @cached_property
-    def _imports(self) -> dict[str, str | None]:
+    def imported(self) -> dict[str, str | None]:
         """From names of this file to full names; None where two imports contradict each other."""
         found: dict[str, str | None] = {}
         for node in self.of(ast.Import):
@@ -167,11 +167,12 @@ class Python:
         return found
 
     @cached_property
-    def _stored(self) -> set[str]:
+    def own_names(self) -> set[str]:
         """Names that the file gives values of its own: they are not what was imported."""
-        names = {node.id for node in self.of(ast.Name) if isinstance(node.ctx, ast.Store)}
+        names = {node.id for node in self.of(ast.Name) if stored(node)}
         names |= {node.arg for node in self.of(ast.arg)}
-        return names | {node.name for node in self.of(ast.FunctionDef, ast.ClassDef)}
+        names |= {node.name for node in self.of(ast.FunctionDef)}
+        return names | {node.name for node in self.of(ast.ClassDef)}
 
     def name(self, node: ast.AST | None) -> str:
         """The full name of what is imported, `torch.optim.AdamW`, however it is called here; empty if not certain."""
@@ -179,14 +180,14 @@ class Python:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id in self._stored:
+        if not isinstance(node, ast.Name) or node.id in self.own_names:
             return ""
-        root = self._imports.get(node.id)
+        root = self.imported.get(node.id)
         return ".".join([root, *reversed(parts)]) if root else ""
 
     def imports(self, package: str) -> bool:
         """Whether the file imports a package or something from it."""
-        return any(full and (full == package or full.startswith(f"{package}.")) for full in self._imports.values())
+        return any(full and (full == package or full.startswith(f"{package}.")) for full in self.imported.values())
 
     def calls(self, *patterns: str) -> list[ast.Call]:
         """Calls of what is imported under one of these full names; `*` stands for anything."""
@@ -207,7 +208,7 @@ class Python:
         """The statements that give a name or attribute its value, by function."""
         found: dict[tuple[Scope, str], list[ast.stmt]] = {}
         for node in self.of(ast.Name, ast.Attribute):
-            if isinstance(node.ctx, ast.Store):
+            if stored(node):
                 found.setdefault((self.function(node), ast.unparse(node)), []).append(self.statement(node))
         return found
 
@@ -350,6 +351,16 @@ def constant(node: ast.AST | None) -> Any:
     return node.value if isinstance(node, ast.Constant) else None
 
 
+def stored(node: ast.AST) -> bool:
+    """Whether a name or attribute is given a value here."""
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def loaded(node: ast.AST) -> bool:
+    """Whether a name or attribute is read here."""
+    return isinstance(getattr(node, "ctx", None), ast.Load)
+
+
 def method(node: ast.AST) -> tuple[str, str]:
     """`("opt", "step")` of `opt.step(...)`, also as a statement; two empty words for anything else."""
     if isinstance(node, ast.Expr):
@@ -359,7 +370,7 @@ def method(node: ast.AST) -> tuple[str, str]:
     return "", ""
 
 
-def replaced(node: ast.expr, text: str) -> Splice:
+def replaced(node: ast.expr | ast.stmt, text: str) -> Splice:
     """The splice that puts `text` where a node stands."""
     return Splice(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0, text)
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from netdyno.lint._python import Python, argument, constant
 
-SUFFIXES = (".sh", ".bash", ".yaml", ".yml", ".json", ".toml", ".txt", ".pbtxt", ".cpp", ".cc", ".cu", ".h", ".hpp")
-NAMES = ("Dockerfile", "Makefile", "Containerfile")
+SUFFIXES = (".sh", ".bash", ".yaml", ".yml", ".pbtxt", ".cpp", ".cc", ".cu")
+NAMES = ("Dockerfile", "Makefile", "Containerfile", "requirements")
 
 
 class Words(NamedTuple):

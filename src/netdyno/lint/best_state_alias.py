@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from netdyno.lint._base import Hit, lint
-from netdyno.lint._python import Loop, Python, Splice, method, replaced
+from netdyno.lint._python import Loop, Python, Splice, loaded, method, replaced, stored
 
 
 @lint(
@@ -23,7 +23,7 @@ from netdyno.lint._python import Loop, Python, Splice, method, replaced
 def best_state_alias(source: Python) -> Iterator[Hit]:
     for each in source.of(ast.Assign):
         target = each.targets[0]
-        model = _aliased(each.value) or _same(source, each)
+        model = _aliased(each.value) or _same(each)
         loop = source.loop(each)
         if model is None or loop is None or not isinstance(target, ast.Name | ast.Attribute):
             continue
@@ -48,7 +48,7 @@ def _aliased(value: ast.expr) -> str | None:
     return owner if name == "state_dict" else None
 
 
-def _same(source: Python, each: ast.Assign) -> str | None:
+def _same(each: ast.Assign) -> str | None:
     """`model` of `best_model = model`."""
     target = ast.unparse(each.targets[0])
     if isinstance(each.value, ast.Name) and "best" in target and "model" in target and "model" in each.value.id:
@@ -67,7 +67,7 @@ def _made_in(source: Python, each: ast.stmt, model: str) -> bool:
     loops = [parent for parent in source.above(each) if isinstance(parent, ast.For | ast.While)]
     learning = source.loop(each)
     return learning is not None and any(
-        ast.unparse(node) == model and isinstance(node.ctx, ast.Store)
+        ast.unparse(node) == model and stored(node)
         for loop in loops[:1]
         for node in source.under(loop, ast.Name, ast.Attribute)
     )
@@ -78,7 +78,7 @@ def _used_later(source: Python, each: ast.stmt, kept: str) -> bool:
     end = getattr(loop, "end_lineno", 0) or 0
     scope = source.function(each)
     return any(
-        isinstance(node.ctx, ast.Load)
+        loaded(node)
         and ast.unparse(node) == kept
         and (node.lineno > end if isinstance(node, ast.Name) else True)
         and (source.function(node) is scope or kept.startswith("self."))
@@ -89,14 +89,16 @@ def _used_later(source: Python, each: ast.stmt, kept: str) -> bool:
 def _used_here(source: Python, each: ast.stmt, kept: str) -> bool:
     """Whether what follows in the block uses it at once: then it is no keepsake."""
     return any(
-        ast.unparse(node) == kept and isinstance(node.ctx, ast.Load)
+        ast.unparse(node) == kept and loaded(node)
         for statement in source.rest(each)
         for node in source.under(statement, ast.Name, ast.Attribute)
     )
 
 
 def _edits(source: Python, value: ast.expr) -> tuple[Splice, ...]:
-    deepcopy = next((each for each in ("copy.deepcopy", "deepcopy") if source.name(ast.parse(each, mode="eval").body)), "")
+    deepcopy = next(
+        (each for each in ("copy.deepcopy", "deepcopy") if source.name(ast.parse(each, mode="eval").body)), ""
+    )
     segment = ast.get_source_segment(source.text, value)
     plain = method(value)[1] == "state_dict"
     return (replaced(value, f"{deepcopy}({segment})"),) if deepcopy and segment and plain else ()

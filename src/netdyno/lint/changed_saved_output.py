@@ -29,13 +29,15 @@ def changed_saved_output(source: Python) -> Iterator[Hit]:
     for statement in (*source.of(ast.AugAssign), *source.of(ast.Expr)):
         name = _changed(statement)
         scope = source.function(statement)
-        if name is None or not source.in_module(statement) or _without_gradients(source, scope):
+        if name is None or not source.in_module(statement) or _without_gradients(scope):
             continue
         made = _just_made(source, statement, name)
         op = source.op(made) if made is not None else ""
         if op in KEEPS and getattr(scope, "name", "") not in {"__init__", "reset_parameters"}:
             yield Hit(
-                statement, f"`{name}` is what the {op} keeps for its backward, and it is changed in place", edits=_edits(statement)
+                statement,
+                f"`{name}` is what the {op} keeps for its backward, and it is changed in place",
+                edits=_edits(statement),
             )
 
 
@@ -51,7 +53,8 @@ def _just_made(source: Python, statement: ast.stmt, name: str) -> ast.Call | Non
     block = source.block(statement)
     for each in reversed(block[: block.index(statement)]):
         stored = any(
-            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(each)
+            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+            for node in ast.walk(each)
         )
         if stored:
             whole = isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == name
@@ -59,7 +62,7 @@ def _just_made(source: Python, statement: ast.stmt, name: str) -> ast.Call | Non
     return None
 
 
-def _without_gradients(source: Python, scope: ast.AST) -> bool:
+def _without_gradients(scope: ast.AST) -> bool:
     decorators = [ast.unparse(each) for each in getattr(scope, "decorator_list", [])]
     return any("no_grad" in each or "inference_mode" in each for each in decorators)
 

@@ -27,19 +27,19 @@ def cleared_before_step(source: Python) -> Iterator[Hit]:
             continue
         owner = method(call)[0]
         before, after = block[: block.index(here)], block[block.index(here) + 1 :]
-        backward = next((at for at in range(len(before) - 1, -1, -1) if _has(source, before[at], "backward")), None)
+        backward = next((at for at in range(len(before) - 1, -1, -1) if _has(before[at], "backward")), None)
         if backward is None or any(method(each)[1] == "step" for each in before[backward:]):
             continue
         step = next((at for at, each in enumerate(after) if method(each) == (owner, "step")), None)
-        if step is not None and not any(_works(source, each) for each in after[:step]):
+        if step is not None and not any(_works(each) for each in after[:step]):
             yield Hit(call, f"`{owner}` loses its gradients between `backward()` and `{owner}.step()`")
 
 
-def _has(source: Python, statement: ast.stmt, name: str) -> bool:
+def _has(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.Expr) and method(statement)[1] == name
 
 
-def _works(source: Python, statement: ast.stmt) -> bool:
+def _works(statement: ast.stmt) -> bool:
     """Whether a statement may bring gradients again, or whatever a call of somebody's own may do."""
     names = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
     names |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}

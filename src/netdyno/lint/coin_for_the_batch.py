@@ -25,7 +25,9 @@ COINS = ("torch.rand", "random.random", "numpy.random.rand", "numpy.random.rando
 )
 def coin_for_the_batch(source: Python) -> Iterator[Hit]:
     for owner in source.modules.values():
-        forward = next((each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
+        forward = next(
+            (each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+        )
         if forward is None or "training" in ast.unparse(owner) or not _is_held(source, owner):
             continue
         for each in source.under(forward, ast.If):

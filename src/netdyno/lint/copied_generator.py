@@ -34,7 +34,9 @@ def copied_generator(source: Python) -> Iterator[Hit]:
             target = ast.unparse(each.targets[0])
             made = isinstance(each.value, ast.Call) and source.name(each.value.func) in GENERATORS
             if made and target.startswith("self.") and f"{target}" in ast.unparse(methods["__getitem__"]):
-                yield Hit(each, f"each worker gets a copy of `{target}` in the same state, so all draw the same numbers")
+                yield Hit(
+                    each, f"each worker gets a copy of `{target}` in the same state, so all draw the same numbers"
+                )
 
 
 def _works_apart(call: ast.Call) -> bool:

@@ -39,7 +39,10 @@ def deprecated_amp_names(source: Python) -> Iterator[Hit]:
 def _edits(source: Python, call: ast.Call, device: str) -> tuple[Splice, ...]:
     """Only where the whole path is written out, so that no import has to change."""
     text = ast.unparse(call.func)
-    if not text.endswith((".cuda.amp.autocast", ".cuda.amp.GradScaler", ".cpu.amp.autocast")) or call.lineno != call.func.end_lineno:
+    if (
+        not text.endswith((".cuda.amp.autocast", ".cuda.amp.GradScaler", ".cpu.amp.autocast"))
+        or call.lineno != call.func.end_lineno
+    ):
         return ()
     name = text.replace(f".{device}.amp.", ".amp.")
     end = call.func.end_col_offset or 0

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from netdyno.lint._base import Hit, lint
 from netdyno.lint._python import Python
 
-JIT = ("torch.jit.trace", "torch.jit.freeze", "torch.jit.script", "torch.jit.trace_module", "torch.jit.optimize_for_inference")
+JIT = (
+    "torch.jit.trace",
+    "torch.jit.freeze",
+    "torch.jit.script",
+    "torch.jit.trace_module",
+    "torch.jit.optimize_for_inference",
+)
 OLD = "torch.quantization."
 
 

@@ -11,15 +11,13 @@ import ast
 from collections.abc import Iterator
 
 from netdyno.lint._base import Hit, lint
-from netdyno.lint._python import Python, Splice, method, replaced
+from netdyno.lint._python import Python, Splice, method
 
 PURE = {
     "argmax", "clamp", "contiguous", "detach", "expand", "flatten", "masked_fill", "permute", "requires_grad",
-    "reshape", "squeeze", "transpose", "unsqueeze", "view", "unsqueeze", "softmax", "sigmoid", "long",
+    "reshape", "squeeze", "transpose", "unsqueeze", "view", "softmax", "sigmoid", "long",
 }  # fmt: skip
 MOVES = {"to", "cuda"}
-# Classes of other packages have methods of these names that do something.
-TENSOR_FILES = ("torch",)
 
 
 @lint(
@@ -33,22 +31,26 @@ def discarded_result(source: Python) -> Iterator[Hit]:
         return
     for each in source.of(ast.Expr):
         owner, name = method(each)
-        if not owner.isidentifier() or owner in source._imports or not isinstance(each.value, ast.Call):
+        if not owner.isidentifier() or owner in source.imported or not isinstance(each.value, ast.Call):
             continue
         if (name in PURE and _is_tensor(source, each, owner)) or (name in MOVES and _unpacked(source, each, owner)):
-            yield Hit(each, f"`{ast.unparse(each)}` changes nothing: its result is thrown away", edits=_edits(each, owner))
+            yield Hit(
+                each, f"`{ast.unparse(each)}` changes nothing: its result is thrown away", edits=_edits(each, owner)
+            )
 
 
 def _is_tensor(source: Python, each: ast.Expr, owner: str) -> bool:
     """Whether the name holds what a call of torch gave, or is unpacked from a loader."""
-    value = source.origin(ast.copy_location(ast.Name(owner, ast.Load()), each)) if False else _last(source, each, owner)
-    torchy = isinstance(value, ast.Call) and (source.name(value.func).startswith("torch.") or bool(source.op(value)))
-    return (torchy and not source.makes_module(value)) or _unpacked(source, each, owner)
+    value = _last(source, each)
+    if not isinstance(value, ast.Call):
+        return _unpacked(source, each, owner)
+    torchy = source.name(value.func).startswith("torch.") or bool(source.op(value))
+    return torchy and not source.makes_module(value)
 
 
-def _last(source: Python, each: ast.Expr, owner: str) -> ast.expr | None:
-    assert isinstance(each.value, ast.Call) and isinstance(each.value.func, ast.Attribute)  # noqa: PT018
-    name = each.value.func.value
+def _last(source: Python, each: ast.Expr) -> ast.expr | None:
+    call = each.value
+    name = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     return source.value(name) if isinstance(name, ast.Name) else None
 
 
@@ -60,12 +62,17 @@ def _unpacked(source: Python, each: ast.Expr, owner: str) -> bool:
     names = [node for part in ast.walk(loop.target) if isinstance(part, ast.Tuple) for node in part.elts]
     if owner not in {ast.unparse(node) for node in names}:
         return False
-    given = any(ast.unparse(arg) == owner for part in source.rest(each) for call in source.under(part, ast.Call) for arg in call.args)
+    given = any(
+        ast.unparse(arg) == owner
+        for part in source.rest(each)
+        for call in source.under(part, ast.Call)
+        for arg in call.args
+    )
     return given and len(source.assignments(source.function(each), owner)) == 1
 
 
 def _edits(each: ast.Expr, owner: str) -> tuple[Splice, ...]:
-    return (Splice(each.lineno, each.col_offset, each.lineno, each.col_offset, f"{owner} = "),) if replaced else ()
+    return (Splice(each.lineno, each.col_offset, each.lineno, each.col_offset, f"{owner} = "),)
 
 
 BAD = (

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from netdyno.lint._base import REMARK, Hit, lint
 from netdyno.lint._python import Python, argument, constant
 
+SOFTMAXES = {"softmax", "log_softmax"}
+
 
 @lint(
     fix="multiply the loss by the square of the temperature",
@@ -27,13 +29,13 @@ def distillation_without_temperature(source: Python) -> Iterator[Hit]:
             continue
         first, second = argument(call, "input", 0), argument(call, "target", 1)
         heat = _heat(source, first)
-        if heat and heat == _heat(source, second) and not _scaled(source, call, heat):
+        if heat and heat == _heat(source, second) and not _scaled(source, heat):
             yield Hit(call, f"the loss is taken at temperature `{heat}` and never multiplied by its square")
 
 
 def _heat(source: Python, node: ast.expr | None) -> str:
     behind = source.origin(node) if node is not None else None
-    if not isinstance(behind, ast.Call) or source.op(behind) not in {"softmax", "log_softmax"}:
+    if not isinstance(behind, ast.Call) or source.op(behind) not in SOFTMAXES:
         return ""
     inner = argument(behind, "input", 0)
     if not isinstance(inner, ast.BinOp) or not isinstance(inner.op, ast.Div) or constant(inner.right) == 1:
@@ -41,15 +43,15 @@ def _heat(source: Python, node: ast.expr | None) -> str:
     return ast.unparse(inner.right)
 
 
-def _scaled(source: Python, call: ast.Call, heat: str) -> bool:
-    products = [each for each in source.of(ast.BinOp) if isinstance(each.op, ast.Mult | ast.Pow)]
+def _scaled(source: Python, heat: str) -> bool:
+    """Whether anything of the file outside of the two softmaxes multiplies by the temperature."""
+    products: list[ast.AST] = [each for each in source.of(ast.BinOp) if isinstance(each.op, ast.Mult | ast.Pow)]
     products += [each for each in source.of(ast.AugAssign) if isinstance(each.op, ast.Mult)]
     number = constant(ast.parse(heat, mode="eval").body)
-    squared = {heat, str(number * number)} if isinstance(number, int | float) else {heat}
-    names = {ast.unparse(part) for each in products for part in ast.walk(each) if isinstance(part, ast.expr)}
-    inside = {ast.unparse(part) for part in ast.walk(call) if isinstance(part, ast.expr)}
-    plain = {ast.unparse(part) for each in products if each not in ast.walk(call) for part in ast.walk(each)}
-    return bool(squared & (names - inside)) or any(heat in text for text in plain if text not in inside)
+    wanted = {heat, str(number * number)} if isinstance(number, int | float) else {heat}
+    softmaxes = {part for each in source.of(ast.Call) if source.op(each) in SOFTMAXES for part in ast.walk(each)}
+    parts = [part for each in products for part in ast.walk(each) if part not in softmaxes]
+    return any(ast.unparse(part) in wanted for part in parts if isinstance(part, ast.expr))
 
 
 BAD = (

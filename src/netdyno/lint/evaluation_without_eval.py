@@ -47,7 +47,9 @@ def _scores(block: str) -> bool:
 
 
 def _calls_model(source: Python, each: ast.With) -> bool:
-    return any(ast.unparse(call.func) in {"model", "net", "network", "self.model"} for call in source.under(each, ast.Call))
+    return any(
+        ast.unparse(call.func) in {"model", "net", "network", "self.model"} for call in source.under(each, ast.Call)
+    )
 
 
 def _left_in_evaluation(source: Python, modes: list[ast.Call]) -> Iterator[Hit]:

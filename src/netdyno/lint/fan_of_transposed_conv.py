@@ -25,9 +25,20 @@ NAMES = ("torch.nn.init.kaiming_normal_", "torch.nn.init.kaiming_uniform_")
 def fan_of_transposed_conv(source: Python) -> Iterator[Hit]:
     for call in source.calls(*NAMES):
         test = source.inside(call, ast.If)
-        only = test is not None and "ConvTranspose" in ast.unparse(test.test) and "Conv2d" not in ast.unparse(test.test).replace("ConvTranspose2d", "")
-        if only and test is not None and call in source.under(ast.Module(test.body, []), ast.Call) and constant(argument(call, "mode", 2)) != "fan_out":
-            yield Hit(call, "the weight of a transposed convolution has its axes exchanged, so the fan is that of the outputs")
+        only = (
+            test is not None
+            and "ConvTranspose" in ast.unparse(test.test)
+            and "Conv2d" not in ast.unparse(test.test).replace("ConvTranspose2d", "")
+        )
+        if (
+            only
+            and test is not None
+            and call in source.under(ast.Module(test.body, []), ast.Call)
+            and constant(argument(call, "mode", 2)) != "fan_out"
+        ):
+            yield Hit(
+                call, "the weight of a transposed convolution has its axes exchanged, so the fan is that of the outputs"
+            )
 
 
 BAD = (

@@ -25,7 +25,11 @@ def fitted_before_split(source: Python) -> Iterator[Hit]:
     for split in source.calls(*SPLITS):
         for given in split.args:
             behind = source.origin(given)
-            if not isinstance(behind, ast.Call) or not isinstance(behind.func, ast.Attribute) or behind.func.attr != "fit_transform":
+            if (
+                not isinstance(behind, ast.Call)
+                or not isinstance(behind.func, ast.Attribute)
+                or behind.func.attr != "fit_transform"
+            ):
                 continue
             made = source.made(behind.func.value)
             full = source.name(made.func) if made is not None else ""

@@ -30,6 +30,10 @@ def forced_requires_grad(source: Python) -> Iterator[Hit]:
             method(call) == (name.id, "backward") and source.function(call) is scope
             for call in source.methods("backward")
         )
+        # A function of the script's own may hand the loss to whoever calls `backward()`.
+        backward = backward or (
+            "loss" in name.id and _returned(source, scope, name.id) and bool(source.methods("backward"))
+        )
         value = source.value(name)
         if backward and isinstance(value, ast.Call | ast.BinOp) and not _leaf(source, value):
             yield Hit(statement, f"`{name.id}` has no graph of its own: `requires_grad` only silences the error")
@@ -38,14 +42,19 @@ def forced_requires_grad(source: Python) -> Iterator[Hit]:
 def _forced(source: Python) -> Iterator[tuple[ast.stmt, ast.Name]]:
     for each in source.of(ast.Assign):
         target = each.targets[0]
-        if isinstance(target, ast.Attribute) and target.attr == "requires_grad" and constant(each.value) is True:
-            if isinstance(target.value, ast.Name):
-                yield each, target.value
+        on = isinstance(target, ast.Attribute) and target.attr == "requires_grad" and constant(each.value) is True
+        if on and isinstance(target.value, ast.Name):  # type: ignore[attr-defined]
+            yield each, target.value  # type: ignore[attr-defined]
     for call in source.methods("requires_grad_"):
         assert isinstance(call.func, ast.Attribute)
         off = bool(call.args) and constant(call.args[0]) is False
         if isinstance(call.func.value, ast.Name) and not off:
             yield source.statement(call), call.func.value
+
+
+def _returned(source: Python, scope: ast.AST, name: str) -> bool:
+    returns = [each for each in source.of(ast.Return) if source.function(each) is scope]
+    return any(isinstance(each.value, ast.Name) and each.value.id == name for each in returns)
 
 
 def _leaf(source: Python, value: ast.expr) -> bool:
@@ -65,8 +74,22 @@ def step(x, y):
     loss.requires_grad_(True)
     loss.backward()
 """,
+    """\
+def batch_loss(out, target):
+    loss = (out.argmax(1) != target).float().mean()
+    loss.requires_grad = True
+    return loss
+batch_loss(model(x), y).backward()
+""",
 )
 GOOD = (
+    """\
+def f(x):
+    y = g(x)
+    y.requires_grad = True
+    return y
+f(x).backward()
+""",
     """\
 import torch
 x = torch.rand(4)

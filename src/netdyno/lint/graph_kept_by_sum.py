@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from netdyno.lint._base import Hit, lint
 from netdyno.lint._python import Python, Splice, method, replaced
 
-PLAIN = {"item", "detach", "float", "tolist", "numpy", "data", "cpu_value"}
-
 
 @lint(
     fix="add `loss.detach()` (or `loss.item()`) to the total",
@@ -26,15 +24,33 @@ PLAIN = {"item", "detach", "float", "tolist", "numpy", "data", "cpu_value"}
 )
 def graph_kept_by_sum(source: Python) -> Iterator[Hit]:
     for backward in source.methods("backward"):
-        loss = method(backward)[0]
         loop = source.loop(backward)
-        if loop is None or not loss.isidentifier() or source.inside(backward, ast.With) in _no_grads(source):
+        if loop is None or source.inside(backward, ast.With) in _no_grads(source):
             continue
-        for node, total, added in _sums(source, loop):
-            if source.loop(node) is not loop or not _is(added, loss) or source.function(node) is not source.function(backward):
-                continue
-            if not _differentiated(source, total, backward) and not _is_number(source, node, backward, loss) and not _cleared(source, node, total):
-                yield Hit(node, f"`{total}` keeps the graph of every `{loss}` that is added to it", edits=_edits(added, loss))
+        for loss in _losses(backward):
+            for node, total, added in _sums(source, loop):
+                if source.loop(node) is loop and _is(added, loss) and _kept(source, node, total, backward, loss):
+                    says = f"`{total}` keeps the graph of every `{loss}` that is added to it"
+                    yield Hit(node, says, edits=_edits(added, loss))
+
+
+def _losses(backward: ast.Call) -> list[str]:
+    """The names that go backward: alone, or in a sum of terms where they are surely tensors of this batch."""
+    assert isinstance(backward.func, ast.Attribute)
+    what = backward.func.value
+    if isinstance(what, ast.Name):
+        return [what.id]
+    names = {node.id for node in ast.walk(what) if isinstance(node, ast.Name)} if isinstance(what, ast.BinOp) else set()
+    return sorted(name for name in names if "loss" in name or "penalty" in name)
+
+
+def _kept(source: Python, node: ast.stmt, total: str, backward: ast.Call, loss: str) -> bool:
+    return (
+        source.function(node) is source.function(backward)
+        and not _differentiated(source, total, backward)
+        and not _is_number(source, node, backward, loss)
+        and not _cleared(source, node, total)
+    )
 
 
 def _sums(source: Python, loop: ast.AST) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
@@ -64,7 +80,8 @@ def _differentiated(source: Python, total: str, backward: ast.Call) -> bool:
     if any(total in ast.unparse(call) for call in source.methods("backward")):
         return True
     return any(
-        total in {ast.unparse(part) for part in ast.walk(call)} and ast.unparse(call.func) in {"sum", "torch.stack", "torch.cat"}
+        total in {ast.unparse(part) for part in ast.walk(call)}
+        and ast.unparse(call.func) in {"sum", "torch.stack", "torch.cat"}
         and not _plain_sum(source, call)
         for call in source.of(ast.Call)
         if source.function(call) is source.function(backward)
@@ -74,7 +91,9 @@ def _differentiated(source: Python, total: str, backward: ast.Call) -> bool:
 def _plain_sum(source: Python, call: ast.Call) -> bool:
     """Whether a sum of the list is only printed or read: then it was no reason to keep the graphs."""
     for parent in source.above(call):
-        if isinstance(parent, ast.Call) and (ast.unparse(parent.func) in {"print", "float"} or method(parent)[1] == "item"):
+        if isinstance(parent, ast.Call) and (
+            ast.unparse(parent.func) in {"print", "float"} or method(parent)[1] == "item"
+        ):
             return True
         if isinstance(parent, ast.Attribute) and parent.attr in {"item", "detach"}:
             return True
@@ -99,7 +118,10 @@ def _plain(statement: ast.stmt) -> bool:
 def _cleared(source: Python, node: ast.stmt, total: str) -> bool:
     """Whether the total begins anew in the same loop: then it keeps one round's graph only."""
     loop = source.loop(node)
-    return any(source.loop(each) is loop and each is not node and not isinstance(each, ast.AugAssign) for each in source.assignments(source.function(node), total))
+    return any(
+        source.loop(each) is loop and each is not node and not isinstance(each, ast.AugAssign)
+        for each in source.assignments(source.function(node), total)
+    )
 
 
 def _no_grads(source: Python) -> set[ast.With]:
@@ -136,6 +158,13 @@ for epoch in range(3):
         loss = f(model(x), y)
         running = running + loss * len(x)
         loss.backward()
+""",
+    """\
+for x, y in loader:
+    loss = f(model(x), y)
+    (loss + 0.1 * weight).backward()
+    total += loss
+    weights += weight
 """,
 )
 GOOD = (

@@ -34,7 +34,9 @@ def idle_context(source: Python) -> Iterator[Hit]:
         for item in block.items:
             if isinstance(item.context_expr, ast.Attribute) and source.name(item.context_expr) in CONTEXTS:
                 text = ast.unparse(item.context_expr)
-                yield Hit(block, f"`with {text}:` lacks its brackets", edits=(replaced(item.context_expr, f"{text}()"),))
+                yield Hit(
+                    block, f"`with {text}:` lacks its brackets", edits=(replaced(item.context_expr, f"{text}()"),)
+                )
 
 
 BAD = (

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from netdyno.lint._base import Hit, lint
 from netdyno.lint._python import Python, replaced
 
-READS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved", "memory_cached", "mem_get_info")
+READS = (
+    "memory_allocated",
+    "memory_reserved",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_cached",
+    "mem_get_info",
+)
 
 
 @lint(
@@ -24,11 +31,17 @@ READS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_mem
 )
 def idle_memory_query(source: Python) -> Iterator[Hit]:
     for each in source.of(ast.Expr):
-        if isinstance(each.value, ast.Call) and source.name(each.value.func) in {f"torch.cuda.{name}" for name in READS}:
+        if isinstance(each.value, ast.Call) and source.name(each.value.func) in {
+            f"torch.cuda.{name}" for name in READS
+        }:
             yield Hit(each, f"`{ast.unparse(each)}` only reads a number, and nobody uses it")
     for call in source.calls("torch.cuda.memory_allocated"):
         statement = source.statement(call)
-        if isinstance(statement, ast.Assign) and "peak" in ast.unparse(statement.targets[0]).lower() and not _running(source, call):
+        if (
+            isinstance(statement, ast.Assign)
+            and "peak" in ast.unparse(statement.targets[0]).lower()
+            and not _running(source, call)
+        ):
             name = ast.unparse(call.func)
             edit = replaced(call.func, name.replace("memory_allocated", "max_memory_allocated"))
             yield Hit(call, f"`{name}` is the memory in use now, not the peak", edits=(edit,))

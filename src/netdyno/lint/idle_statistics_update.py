@@ -54,7 +54,9 @@ def _still(source: Python, each: ast.stmt, model: str) -> bool:
     # Somebody else's `train()` may be that of the layers in question.
     others = any(name == "train" and owner != model for owner, name in calls)
     code = ast.unparse(scope).lower() if not isinstance(scope, ast.Module) else ""
-    means = "reset_running_stats" in code or any(word in getattr(scope, "name", "").lower() for word in ("bn", "batchnorm", "norm"))
+    means = "reset_running_stats" in code or any(
+        word in getattr(scope, "name", "").lower() for word in ("bn", "batchnorm", "norm")
+    )
     return bool(modes) and modes[-1] == "eval" and not others and means and ".train(" not in code
 
 

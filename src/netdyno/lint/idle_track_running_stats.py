@@ -23,7 +23,9 @@ from netdyno.lint._python import Python, constant
 def idle_track_running_stats(source: Python) -> Iterator[Hit]:
     for each in source.of(ast.Assign):
         target = each.targets[0]
-        off = isinstance(target, ast.Attribute) and target.attr == "track_running_stats" and constant(each.value) is False
+        off = (
+            isinstance(target, ast.Attribute) and target.attr == "track_running_stats" and constant(each.value) is False
+        )
         if not off or ast.unparse(target).startswith("self.track") or "running_mean = None" in source.text:
             continue
         if source.has_word(".track_running_stats = True"):  # for a while only: then it keeps the buffers from changing

@@ -9,7 +9,7 @@ Not this:   a call with `dim`; a softmax of another package.
 import ast
 from collections.abc import Iterator
 
-from netdyno.lint._base import Hit, lint
+from netdyno.lint._base import REMARK, Hit, lint
 from netdyno.lint._python import Python, argument, splat
 
 FUNCTIONS = ("torch.nn.functional.softmax", "torch.nn.functional.log_softmax", "torch.nn.functional.softmin")
@@ -20,7 +20,7 @@ CLASSES = ("torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softmin")
     fix="say the axis: `dim=-1` for scores in the last one",
     layer="optimisation",
     stage="loss",
-    confidence=0.7,
+    confidence=REMARK,  # with two axes PyTorch takes the right one
 )
 def implicit_softmax_axis(source: Python) -> Iterator[Hit]:
     for position, names in ((1, FUNCTIONS), (0, CLASSES)):

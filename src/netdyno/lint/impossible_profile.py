@@ -27,8 +27,12 @@ def impossible_profile(source: Text) -> Iterator[Hit]:
         least, best, most = (_shapes(command, f"--{which}Shapes") for which in ("min", "opt", "max"))
         for name, shape in best.items():
             low, high = least.get(name, shape), most.get(name, shape)
-            if not len(low) == len(shape) == len(high) or any(not a <= b <= c for a, b, c in zip(low, shape, high, strict=True)):
-                yield Hit(command.line, f"the profile of `{name}` is impossible: {low} to {high} with {shape} between them")
+            if not len(low) == len(shape) == len(high) or any(
+                not a <= b <= c for a, b, c in zip(low, shape, high, strict=True)
+            ):
+                yield Hit(
+                    command.line, f"the profile of `{name}` is impossible: {low} to {high} with {shape} between them"
+                )
 
 
 def _shapes(command: Words, flag: str) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,11 @@ from netdyno.lint._text import Text
 def int8_alone(source: Text) -> Iterator[Hit]:
     for command in source.commands:
         others = ("--fp16", "--bf16", "--best", "--stronglyTyped")
-        if command.program("trtexec") and command.flag("--int8") is not None and not any(command.flag(each) is not None for each in others):
+        if (
+            command.program("trtexec")
+            and command.flag("--int8") is not None
+            and not any(command.flag(each) is not None for each in others)
+        ):
             yield Hit(command.line, "layers that cannot run in INT8 fall back to FP32 here")
 
 

@@ -36,7 +36,9 @@ def late_nan_check(source: Python) -> Iterator[Hit]:
                 goes_on = any(isinstance(node, ast.Continue) for node in each.body)
                 stops = any(isinstance(node, ast.Break | ast.Raise) for node in each.body)
                 if goes_on or stops:
-                    yield Hit(each, "the loss is checked after the weights were changed", None, None if goes_on else REMARK)
+                    yield Hit(
+                        each, "the loss is checked after the weights were changed", None, None if goes_on else REMARK
+                    )
 
 
 def _plain(source: Python, step: ast.Call) -> bool:

@@ -51,7 +51,9 @@ def _own(target: ast.expr) -> bool:
 
 def _registered(code: str, text: str) -> bool:
     """Whether the class hands the list to something that registers what is in it."""
-    return any(f"{word}({star}{text}" in code for word in ("ModuleList", "Sequential", "ModuleDict") for star in ("", "*"))
+    return any(
+        f"{word}({star}{text}" in code for word in ("ModuleList", "Sequential", "ModuleDict") for star in ("", "*")
+    )
 
 
 def _holds_layers(source: Python, value: ast.expr) -> bool:
@@ -74,7 +76,9 @@ def _filled(source: Python, owner: ast.ClassDef, text: str) -> bool:
 
 
 def _edits(source: Python, value: ast.expr) -> tuple:  # type: ignore[type-arg]
-    name = next((name for name in ("nn", "torch.nn") if source.name(ast.parse(name, mode="eval").body) == "torch.nn"), "")
+    name = next(
+        (name for name in ("nn", "torch.nn") if source.name(ast.parse(name, mode="eval").body) == "torch.nn"), ""
+    )
     segment = ast.get_source_segment(source.text, value)
     return (replaced(value, f"{name}.ModuleList({segment})"),) if name and segment else ()
 

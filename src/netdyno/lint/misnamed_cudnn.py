@@ -25,7 +25,9 @@ def misnamed_cudnn(source: Text) -> Iterator[Hit]:
         for line, _ in source.search(r"^\s*cudnn\s*(==|>=|~=|$)"):
             yield Hit(line, "there is no package `cudnn` for pip")
     for command in source.commands:
-        pip = "install" in command.words and any(re.fullmatch(r"pip3?(\.exe)?", word.rpartition("/")[2]) for word in command.words)
+        pip = "install" in command.words and any(
+            re.fullmatch(r"pip3?(\.exe)?", word.rpartition("/")[2]) for word in command.words
+        )
         if pip and any(re.match(r"cudnn(==|>=|~=|$)", word) for word in command.words):
             yield Hit(command.line, "there is no package `cudnn` for pip")
 

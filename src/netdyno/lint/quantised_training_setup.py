@@ -36,7 +36,9 @@ def quantised_training_setup(source: Python) -> Iterator[Hit]:
         ]
         if modes and method(modes[-1])[1] == "eval" and not modes[-1].args:
             yield Hit(call, f"`{model}` is in evaluation mode, where `prepare_qat` refuses it")
-    for config in source.calls("torch.*quantization.QConfig", "torch.*quantization.qconfig.QConfig") if prepares else ():
+    for config in (
+        source.calls("torch.*quantization.QConfig", "torch.*quantization.qconfig.QConfig") if prepares else ()
+    ):
         activation = argument(config, "activation", 0)
         name = ast.unparse(activation).partition("(")[0].partition(".with_args")[0] if activation is not None else ""
         if name.endswith("Observer") and "FakeQuant" not in ast.unparse(config.args[0] if config.args else config):

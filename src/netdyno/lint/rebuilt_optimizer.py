@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from netdyno.lint._base import Hit, lint
-from netdyno.lint._python import Loop, Python, method
+from netdyno.lint._python import Loop, Python, method, stored
 
 
 @lint(
@@ -32,6 +32,56 @@ def rebuilt_optimizer(source: Python) -> Iterator[Hit]:
         steps = any(method(each) == (name, "step") for each in source.under(loop, ast.Call))
         if model and steps and _counts_epochs(loop) and not _changes(source, loop, model):
             yield Hit(call, f"`{name}` is built anew in every round of the loop, and forgets what it has gathered")
+    for function in source.of(ast.FunctionDef):
+        made = _built_in(source, function)
+        if made is not None and _per_epoch(source, function):
+            yield Hit(
+                made, f"`{function.name}` builds its optimizer anew in every epoch, which forgets what it has gathered"
+            )
+
+
+def _built_in(source: Python, function: ast.FunctionDef) -> ast.Assign | None:
+    """Where a function builds an optimizer of a model that it was given, and steps with it."""
+    given = {arg.arg for arg in function.args.args}
+    helpers = {each.name for each in source.of(ast.FunctionDef) if _makes_optimizer(source, each)}
+    for each in function.body:
+        if not isinstance(each, ast.Assign) or not isinstance(each.value, ast.Call):
+            continue
+        call = each.value
+        ours = isinstance(call.func, ast.Name) and call.func.id in helpers
+        model = ast.unparse(call.args[0]) if ours and call.args else _model(call)
+        if not (ours or source.name(call.func).startswith("torch.optim.")) or (model not in given and model):
+            continue
+        names = {ast.unparse(node) for node in ast.walk(each.targets[0]) if isinstance(node, ast.Name)}
+        loops = [loop for loop in function.body if isinstance(loop, ast.For)]
+        steps = any(
+            method(call)[1] == "step" and method(call)[0] in names
+            for loop in loops
+            for call in source.under(loop, ast.Call)
+        )
+        epochs = any("epoch" in ast.unparse(loop.target) for loop in loops)
+        if model and steps and not epochs:
+            return each
+    return None
+
+
+def _makes_optimizer(source: Python, function: ast.FunctionDef) -> bool:
+    returns = source.under(function, ast.Return)
+    calls = source.under(function, ast.Call)
+    return bool(returns) and any(source.name(call.func).startswith("torch.optim.") for call in calls) and len(calls) < 8
+
+
+def _per_epoch(source: Python, function: ast.FunctionDef) -> bool:
+    """Whether a loop over epochs calls it, with a model that the loop does not make."""
+    for call in source.of(ast.Call):
+        loop = source.loop(call)
+        if isinstance(call.func, ast.Name) and call.func.id == function.name and isinstance(loop, ast.For):
+            given = {node.id for arg in call.args for node in ast.walk(arg) if isinstance(node, ast.Name)}
+            renewed = {node.id for node in source.under(loop, ast.Name) if stored(node)}
+            models = given & renewed - {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+            if "epoch" in ast.unparse(loop.target) and not models:
+                return True
+    return False
 
 
 def _model(call: ast.Call) -> str:
@@ -51,7 +101,7 @@ def _changes(source: Python, loop: Loop, model: str) -> bool:
     """Whether the loop makes the model, resets it, or decides anew what of it is trained."""
     root = model.partition(".")[0]
     for node in source.under(loop, ast.Name, ast.Attribute):
-        if isinstance(node.ctx, ast.Store) and ast.unparse(node).partition(".")[0] == root:
+        if stored(node) and ast.unparse(node).partition(".")[0] == root:
             return True
     words = {"load_state_dict", "apply", "reset_parameters", "requires_grad_", "reset", "unfreeze", "prune"}
     return any(method(each)[1] in words for each in source.under(loop, ast.Call))
@@ -68,8 +118,31 @@ for epoch in range(10):
         f(model(x), y).backward()
         optimizer.step()
 """,
+    """\
+import torch
+def make(model):
+    return torch.optim.Adam(model.parameters(), lr=1e-3)
+def train(model, loader):
+    opt = make(model)
+    for x, y in loader:
+        opt.zero_grad()
+        f(model(x), y).backward()
+        opt.step()
+for epoch in range(9):
+    train(model, loader)
+""",
 )
 GOOD = (
+    """\
+import torch
+def train(model, loader):
+    opt = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for x, y in loader:
+        f(model(x), y).backward()
+        opt.step()
+for seed in range(9):
+    train(model, loader)
+""",
     """\
 import torch
 for fold in range(5):

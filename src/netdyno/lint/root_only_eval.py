@@ -34,7 +34,12 @@ def root_only_eval(source: Python) -> Iterator[Hit]:
         if _over_modules(source, each, owner.id) or not (calls or (made is not None and source.makes_module(made))):
             continue
         call = f"{owner.id}.{'train' if value else 'eval'}()"
-        yield Hit(each, f"`{ast.unparse(each)}` does not reach the layers inside", f"call `{call}`", edits=(replaced(each, call),))  # type: ignore[arg-type]
+        yield Hit(
+            each,
+            f"`{ast.unparse(each)}` does not reach the layers inside",
+            f"call `{call}`",
+            edits=(replaced(each, call),),
+        )  # type: ignore[arg-type]
 
 
 def _over_modules(source: Python, each: ast.stmt, name: str) -> bool:

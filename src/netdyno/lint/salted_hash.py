@@ -25,7 +25,7 @@ def salted_hash(source: Python) -> Iterator[Hit]:
     if "hash(" not in source.text or source.has_word("PYTHONHASHSEED"):
         return
     for call in source.of(ast.Call):
-        if not isinstance(call.func, ast.Name) or call.func.id != "hash" or "hash" in source._stored:
+        if not isinstance(call.func, ast.Name) or call.func.id != "hash" or "hash" in source.own_names:
             continue
         scope = source.function(call)
         if len(call.args) != 1 or getattr(scope, "name", "") == "__hash__":
@@ -58,20 +58,23 @@ def _is_text(source: Python, node: ast.expr) -> bool | None:
         return True
     text = ast.unparse(node)
     if isinstance(node, ast.Call):
-        return True if text.startswith(("str(", "repr(")) or text.endswith((".lower()", ".as_posix()")) else False
+        return text.startswith(("str(", "repr(")) or text.endswith((".lower()", ".as_posix()"))
     if isinstance(node, ast.Constant | ast.Tuple | ast.BinOp):
         return None
     last = text.rpartition(".")[2].lower()
-    return any(word in last for word in ("name", "path", "file", "url", "text", "word", "key", "uid", "user")) or _over_names(source, node)
+    return any(
+        word in last for word in ("name", "path", "file", "url", "text", "word", "key", "uid", "user")
+    ) or _over_names(source, node)
 
 
 def _over_names(source: Python, node: ast.expr) -> bool:
     """Whether a name runs over something called names, paths or files."""
     if not isinstance(node, ast.Name):
         return False
-    runs = [*source.of(ast.comprehension), *source.of(ast.For)]
+    runs: list[ast.comprehension | ast.For] = [*source.of(ast.comprehension), *source.of(ast.For)]
     return any(
-        ast.unparse(each.target) == node.id and any(word in ast.unparse(each.iter).lower() for word in ("name", "path", "file", "url"))
+        ast.unparse(each.target) == node.id
+        and any(word in ast.unparse(each.iter).lower() for word in ("name", "path", "file", "url"))
         for each in runs
     )
 

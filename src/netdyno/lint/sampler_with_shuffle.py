@@ -29,7 +29,9 @@ def sampler_with_shuffle(source: Python) -> Iterator[Hit]:
         if shuffles and any(each is not None and not _none(each) for each in (sampler, batches)):
             yield Hit(call, "the loader is given a sampler and `shuffle=True`, which it refuses")
         elif batches is not None and not _none(batches) and (constant(argument(call, "batch_size", 1)) or 1) != 1:
-            yield Hit(call, "the loader is given a batch sampler and a batch size, which it refuses", "leave `batch_size` out")
+            yield Hit(
+                call, "the loader is given a batch sampler and a batch size, which it refuses", "leave `batch_size` out"
+            )
 
 
 def _none(node: object) -> bool:

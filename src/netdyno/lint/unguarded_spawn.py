@@ -30,9 +30,14 @@ def unguarded_spawn(source: Python) -> Iterator[Hit]:
         if not isinstance(source.function(call), ast.Module):
             continue
         context = argument(call, "multiprocessing_context")
-        loader = source.name(call.func) == "torch.utils.data.DataLoader" and constant(context) in {"spawn", "forkserver"}
+        loader = source.name(call.func) == "torch.utils.data.DataLoader" and constant(context) in {
+            "spawn",
+            "forkserver",
+        }
         if source.name(call.func) in STARTS or (loader and _iterated(source, call)):
-            yield Hit(call, f"`{ast.unparse(call.func)}` starts this file again in each child, which starts children too")
+            yield Hit(
+                call, f"`{ast.unparse(call.func)}` starts this file again in each child, which starts children too"
+            )
 
 
 def _iterated(source: Python, call: ast.Call) -> bool:
@@ -40,7 +45,9 @@ def _iterated(source: Python, call: ast.Call) -> bool:
     statement = source.statement(call)
     name = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
     return any(
-        name and name in {ast.unparse(node) for node in ast.walk(loop.iter)} and isinstance(source.function(loop), ast.Module)
+        name
+        and name in {ast.unparse(node) for node in ast.walk(loop.iter)}
+        and isinstance(source.function(loop), ast.Module)
         for loop in source.of(ast.For)
     )
 

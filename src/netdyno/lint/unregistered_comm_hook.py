@@ -21,7 +21,11 @@ from netdyno.lint._python import Python
     confidence=0.8,
 )
 def unregistered_comm_hook(source: Python) -> Iterator[Hit]:
-    if "ddp_comm_hooks" not in source.text or "register_comm_hook" in source.text or source.file.endswith("__init__.py"):
+    if (
+        "ddp_comm_hooks" not in source.text
+        or "register_comm_hook" in source.text
+        or source.file.endswith("__init__.py")
+    ):
         return
     used = {node.id for node in source.of(ast.Name)}
     for each in source.of(ast.ImportFrom):
@@ -31,7 +35,9 @@ def unregistered_comm_hook(source: Python) -> Iterator[Hit]:
                 yield Hit(each, f"`{bound}` is imported and never registered, so nothing is compressed")
 
 
-BAD = ("from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook\nmodel = wrap(model)\n",)
+BAD = (
+    "from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook\nmodel = wrap(model)\n",
+)
 GOOD = (
     """\
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook

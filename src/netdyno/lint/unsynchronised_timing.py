@@ -33,14 +33,21 @@ def unsynchronised_timing(source: Python) -> Iterator[Hit]:
         code = ast.unparse(scope)
         first, last = calls[0].lineno, calls[-1].lineno
         between = [
-            call for call in source.under(scope, ast.Call) if first <= call.lineno <= last and ast.unparse(call.func) in MODELS
+            call
+            for call in source.under(scope, ast.Call)
+            if first <= call.lineno <= last and ast.unparse(call.func) in MODELS
         ]
         if len(calls) < 2 or not between or any(word in code for word in WAITS):
             continue
         if ".cuda()" in code or '"cuda' in code or "'cuda" in code:
             yield Hit(calls[0], "the clock is read before the GPU is done: this times the launch of the work")
         elif ".eval()" in code and not source.has_word("no_grad", "inference_mode", "set_grad_enabled"):
-            yield Hit(calls[0], "the latency is measured with gradients recorded", "time it under `torch.inference_mode()`", REMARK)
+            yield Hit(
+                calls[0],
+                "the latency is measured with gradients recorded",
+                "time it under `torch.inference_mode()`",
+                REMARK,
+            )
 
 
 BAD = (
