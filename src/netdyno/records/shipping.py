@@ -133,13 +133,14 @@ class Derived(Noun, frozen=True, kw_only=True):
 class Skew(Noun, frozen=True, kw_only=True):
     """The same records, given to one model on two lines in two forms.
 
-    `rows` records were met on both. Their numbers on `where` are `scale` times those on `reference`, plus an offset; `permuted`
+    `rows` records were met on both. Their numbers on `where` are `scale` times those on `reference`, and moved by `offset` of their own deviations; `permuted`
     says that the same channels come in another order. `flips` is the share of them whose largest output differs.
     """
 
     model: str
     rows: int
     scale: float
+    offset: float = 0.0
     permuted: bool = False
     flips: float | None = None
     reference: Place | None = None
