@@ -131,13 +131,15 @@ FAULTS = (
                     "            h = self.drop2(self.act2(self.fc2(h)))\n            rows.append(self.head(h))\n        return torch.stack(rows)\n",
                 ),
             ),
-            CNN: (
+            FUNCTIONAL: (
                 Edit(
-                    "    for epoch in range(EPOCHS):\n",
-                    "    confusion = torch.zeros(10, 10)\n    for epoch in range(EPOCHS):\n",
+                    "        epoch_loss, n_seen = 0.0, 0\n",
+                    "        epoch_loss, n_seen, confusion = 0.0, 0, torch.zeros(10, 10)\n",
                 ),
-                after(
-                    CNN_STEP, "for i in range(len(y)):", "    confusion[y[i].item(), logits[i].argmax().item()] += 1"
+                Edit(
+                    "            opt.step()\n",
+                    "            opt.step()\n            for i in range(len(yb)):\n"
+                    "                confusion[yb[i].item(), pred[i].argmax().item()] += 1\n",
                 ),
             ),
         },

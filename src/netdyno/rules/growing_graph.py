@@ -15,7 +15,7 @@ from itertools import pairwise
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.growth import GraphSize, Growth
 from netdyno.rules._base import rule
-from netdyno.rules._growth import steady
+from netdyno.rules._growth import Rise, steady
 
 # More old nodes at so many looks in a row: a window that slides has as many each time.
 RISES = 4
@@ -23,6 +23,8 @@ RISES = 4
 DOUBLED = 4
 # Marks that are old enough, and the share of them that lives: a list of the best ones keeps few.
 MARKED, KEPT = 8, 0.9
+# Whoever looks from aboard keeps some MiB too; what is told as the script's own is much more.
+SHOWS = 32 << 20
 
 
 @rule(suggests=(), stage="use")
@@ -33,7 +35,7 @@ def growing_graph(growth: Growth) -> Finding | None:
     rise = steady(growth.resident)
     says = _carried(growth, *reaching) if reaching is not None else _held(growth)
     return Finding(
-        says=says + _memory(rise.per_update if rise is not None else 0.0),
+        says=says + _memory(rise),
         layer="memory",
         saves=Saving(low=0.0, high=0.0),  # what it costs grows with the length of the run
         because={
@@ -104,8 +106,10 @@ def _keeper(growth: Growth) -> str:
     return growth.keeper or "what collects losses"
 
 
-def _memory(slope: float) -> str:
-    return f"; memory grows by {slope / 1024:.0f} KiB an update" if slope >= 1024 else ""
+def _memory(rise: Rise | None) -> str:
+    if rise is None or rise.total < SHOWS:
+        return ""
+    return f"; memory grows by {rise.per_update / 1024:.0f} KiB an update"
 
 
 def _growth(**fields: object) -> Growth:

@@ -4,6 +4,7 @@ import ast
 import sys
 from collections import deque
 from collections.abc import Iterator
+from functools import _lru_cache_wrapper
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -50,11 +51,20 @@ def _of_frame(frame: FrameType, seen: set[int]) -> Iterator[Named]:
         yield from _named(dict(list(frame.f_globals.items())[:MOST]), file, "<module>", seen)
 
 
+# Before Python 3.13 all who ask a function for its variables get one and the same dictionary. Where the script has asked,
+# it is the script's own.
+ASKS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+OPTIMIZED = 1  # inspect.CO_OPTIMIZED: a function's code, whose variables are no dictionary
+
+
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """A copy. Python before 3.13 keeps the snapshot that it makes, and would keep what is in it alive."""
+    """A copy. The snapshot that Python makes of a function's variables would keep what is in it alive, and is emptied."""
+    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & OPTIMIZED:
+        return dict(frame.f_locals)
+    if sys.gettrace() is not None or not ASKS.isdisjoint(frame.f_code.co_names):
+        return {}
     found = dict(frame.f_locals)
-    if sys.version_info < (3, 13) and sys.gettrace() is None:
-        frame.f_locals.clear()
+    frame.f_locals.clear()
     return found
 
 
@@ -69,7 +79,7 @@ def _named(values: dict[str, Any], file: str, function: str, seen: set[int]) -> 
             for inner, held in list(fields.items())[:MOST]:
                 yield Named(f"{name}.{inner}", file, function, held)
             for inner, held in list(vars(type(value)).items())[:MOST]:
-                if hasattr(held, "cache_info"):
+                if isinstance(held, _lru_cache_wrapper):
                     yield Named(f"{type(value).__name__}.{inner}", file, function, held)
 
 
@@ -105,7 +115,7 @@ def entries(value: Any) -> int | None:
     """How many things a list, a dictionary or a cached function holds."""
     if isinstance(value, LISTS):
         return len(value)
-    if hasattr(value, "cache_info") and callable(value):
+    if isinstance(value, _lru_cache_wrapper):
         return int(value.cache_info().currsize)
     return None
 
@@ -114,7 +124,7 @@ def bound(value: Any) -> bool:
     """Whether something is made to hold no more than so many."""
     if isinstance(value, deque):
         return value.maxlen is not None
-    return hasattr(value, "cache_info") and value.cache_info().maxsize is not None and value.cache_info().maxsize <= 128
+    return isinstance(value, _lru_cache_wrapper) and value.cache_info().maxsize is not None
 
 
 def each_bytes(value: Any) -> int | None:

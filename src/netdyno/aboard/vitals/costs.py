@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from typing import Any, ClassVar
+from weakref import ref
 
 from ..account import DATA, OPTIMIZER
 from ..frames import Line, user_line
@@ -20,6 +21,8 @@ MOST = 64
 # Looking up whose line it was takes microseconds; the first times tell.
 LOOKED_UP = 256
 LONGEST = 300
+# Calls of models that are remembered within an update.
+CALLS = 16
 
 
 class Spends(Vital):
@@ -173,18 +176,35 @@ class Spends(Vital):
             self.batch, self.sizes = int(tensor.shape[0]), tuple(steps)
         if self.watch.observer.stepping or self.watch.observer.account.current == OPTIMIZER:
             return  # a closure calls as often as its optimizer asks
-        key = (id(call.module), tensor.data_ptr(), tuple(tensor.shape), tensor._version, call.module.training)
         output = call.output[0] if isinstance(call.output, tuple) and call.output else call.output
-        entry = {"key": key, "line": call.line, "graph": False, "used": False, "random": False, "input": tensor}
         node = getattr(output, "grad_fn", None)
+        if len(self.calls) >= CALLS or (node is None and not self.calls):
+            return
+        entry = {
+            "module": id(call.module),
+            "input": ref(tensor),
+            "state": (tensor._version, call.module.training),
+            "line": call.line,
+            "graph": node is not None,
+            "used": False,
+            "random": False,
+        }
         if node is not None:
-            entry["graph"] = True
             node.register_prehook(lambda *_: entry.update(used=True))
-        if len(self.calls) < MOST:
-            self.calls.append(entry)
+        if any(self._same(entry, other) for other in self.calls):
             entry["random"] = any(
                 "Dropout" in type(child).__name__ and child.training for child in call.module.modules()
             )
+        self.calls.append(entry)
+
+    def _same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        given = one["input"]()
+        return (
+            given is not None
+            and other["input"]() is given
+            and one["module"] == other["module"]
+            and one["state"] == other["state"]
+        )
 
     def every_backward(self, loss: Any) -> None:
         """Is anomaly mode on?"""
@@ -202,27 +222,19 @@ class Spends(Vital):
         if not calls:
             return
         self.again_looked += 1
-        # Calls before the first update's input was freed share its address; holding it kept it apart.
-        by_key: dict[Any, list[dict[str, Any]]] = {}
-        for entry in calls:
-            by_key.setdefault(entry["key"], []).append(entry)
-        found = False
-        for group in by_key.values():
-            unused = [one for one in group if not one["used"]]
-            if len(group) < 2 or not unused or len(unused) == len(group):
-                continue
-            found = True
-            self.again[unused[0]["line"]] += len(unused)
-            self.again_graph += sum(one["graph"] for one in unused)
-            self.again_random = self.again_random or unused[0]["random"]
-        self.again_updates += found
+        unused = [one for one in calls if not one["used"] and any(o["used"] and self._same(one, o) for o in calls)]
+        for one in unused:
+            self.again[one["line"]] += 1
+            self.again_graph += one["graph"]
+            self.again_random = self.again_random or one["random"]
+        self.again_updates += bool(unused)
 
     def every_step(self, optimizer: Any) -> None:
         """Which weights get gradients that nobody uses? And in which precision are they?"""
         import torch
 
         del optimizer
-        if self.watch.updates not in (2, 3, 8, 32):
+        if not self.look.now or self.watch.updates < 2:
             return
         weights = [weight for model in self.watch.models for weight in model.parameters()]
         total = sum(weight.numel() for weight in weights)
