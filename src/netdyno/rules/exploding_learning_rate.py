@@ -19,6 +19,7 @@ from netdyno.rules._learning import (
     NOTHING,
     STAYS,
     chance_of,
+    course,
     curve,
     diverged,
     ends,
@@ -50,7 +51,9 @@ def exploding_learning_rate(gradients: Gradients, curve: LossCurve, order: Updat
     if ratio is None or ratio < LONG or _other(course, stepper):
         return None
     at = ends(course)
-    broke, leapt = diverged(course), at.highest > LEAP * reference(course, stepper)
+    # What one player of two wins the other loses: of several optimizers only a loss that breaks counts.
+    broke = diverged(course) and (len(curve.courses) == 1 or course.broke is not None)
+    leapt = len(curve.courses) == 1 and at.highest > LEAP * reference(course, stepper)
     if not broke and not (learns_little(course, stepper) and leapt):
         return None
     how = _how(course, broke)
@@ -101,7 +104,7 @@ SICK = (
     (seen(*_FAR), curve(0.9, 40.0, 90.0, 300.0, chance=None)),
 )
 # Long steps that learn, as with batch norm; short ones; weights that were too large; nobody clears; sums of micro-batches;
-# a loss that sticks without a leap has other causes.
+# a loss that sticks without a leap has other causes; one of two players; long momentum.
 WELL = (
     (seen(*_FAR), curve(*FALLS)),
     (seen(), curve(2.3, 2.4, 6.0, 7.0)),
@@ -109,5 +112,6 @@ WELL = (
     (seen(*_FAR), curve(2.31, 40.0, 9000.0), UpdateOrder(updates=400, never_cleared=True)),
     (seen(*_FAR, steppers=(stepper(backwards=8),)), curve(2.3, 6.0, 9.0, 12.0, summed=8)),
     (seen(*_FAR), curve(*STAYS)),
+    (seen(*_FAR), LossCurve(courses=(course(0.7, 0.9, 1.8, 3.0, chance=None), course(1.4, 0.9, 0.4, optimizer=1)))),
     (seen(*_FAR, steppers=(stepper(group(momentum=0.999)),)), curve(2.3, 6.0, 9.0, 12.0)),
 )

@@ -44,6 +44,7 @@ def narrow_bottleneck(gradients: Gradients, curve: LossCurve) -> Finding | None:
         and one.module == "Linear"
         and len(after.shape) == 2
         and after.shape[1] == one.shape[0]
+        and (one is mixing[0] or after is mixing[-1])  # gates beside a path lie in between
     ]
     known, at = reference(course, stepper), ends(course)
     if not narrow or known <= 0 or at.last < LEFT * known:

@@ -29,6 +29,7 @@ SMALL = 0.1  # the default has about 0.6
 MOST = 0.7  # of the matrices: small last layers of branches are in use, small everything is not
 STUCK = 0.3  # of the run at chance
 AT_CHANCE = 0.97
+EQUAL = 1e-3
 
 
 @rule(suggests=(), stage="structure")
@@ -38,7 +39,8 @@ def shrunken_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
     if course is None or stepper is None or gradients.normalised:
         return None
     mixing = matrices(gradients, stepper)
-    small = [one for one in mixing if one.gain is not None and one.gain < SMALL]
+    # Rows that are all equal have no deviation, whatever their size: that is another fault.
+    small = [one for one in mixing if one.gain is not None and one.gain < SMALL and (one.row_spread_first or 0) > EQUAL]
     if len(small) < 2 or len(small) < MOST * len(mixing):
         return None
     chance = chance_of(course, stepper)
