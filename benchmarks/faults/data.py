@@ -397,10 +397,11 @@ FAULTS: tuple[Fault, ...] = (
                     "    train_loader = DataLoader(train_set, batch_size=BATCH_SIZE, sampler=sampler)\n",
                 ),
             ),
-            "digits_cnn_functional": (
+            "tabular_regression": (
                 Edit(
-                    "        return len(self.x)\n",
-                    "        return len(self.x) // <<PARTS>> if self.train else len(self.x)\n",
+                    "    train_loader = DataLoader(train_set, batch_size=BATCH_SIZE, shuffle=True)\n",
+                    "    sampler = torch.utils.data.SubsetRandomSampler(range(len(train_set) // <<PARTS>>))\n"
+                    "    train_loader = DataLoader(train_set, batch_size=8, sampler=sampler)\n",
                 ),
             ),
         },

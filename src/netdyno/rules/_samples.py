@@ -44,6 +44,13 @@ def behind(samples: Samples, by: float = 0.05) -> bool:
     return False
 
 
+def changing(samples: Samples) -> bool:
+    """Whether training rows are new each time they come: augmented, or drawn without end."""
+    if any(one.dataset_rows and one.ever > 1.02 * one.dataset_rows for one in samples.loaders):
+        return True
+    return samples.eval_rounds > 1 and samples.train_distinct > 0.9 * samples.train_rows
+
+
 # Most features must differ, and by so much, before it is the scale: two halves of one data set differ by some per cent.
 MOST = 0.5
 FACTOR = 1.6

@@ -9,7 +9,7 @@ Not this:   one scale for all features (`split-scaling`), swapped columns, other
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Drift, Samples
 from netdyno.rules._base import rule
-from netdyno.rules._samples import ENOUGH, SURE, SUSPECTED, behind, healthy, scaled_apart, wrong
+from netdyno.rules._samples import ENOUGH, SURE, SUSPECTED, behind, changing, healthy, scaled_apart, wrong
 
 # Each counted feature already differs beyond chance. Below a quarter of them other labels or an odd column explain it.
 PART = 0.25
@@ -41,7 +41,8 @@ def covariate_shift(samples: Samples) -> Finding | None:
         f"{worst.eval_mean:.3g} there and {worst.train_mean:.3g} in training",
         fix="make training data like those of evaluation, or split at random if both should be alike",
         because={"drifted_share": samples.drifted_share, "distance": worst.distance},
-        confidence=SUSPECTED if other_labels else SURE,
+        # Noise and cuts that only training has move its features too.
+        confidence=SUSPECTED if other_labels or changing(samples) else SURE,
         where=samples.eval_where,
         layer="generalisation",
         explains=("over-fitting",),

@@ -50,13 +50,25 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
         told |= alone(x, y, held_x, held_y, task)
         told |= neighbours(x, y, held_x, held_y, task)
         if held_x is not None:
-            told |= drift(x, held_x)
+            told |= _least_drift(x, held_x, fresh)
     told |= conflicts(early, task)
     told |= shifted(told, loaders, early, task)
     told["loaders"] = [
         _loader(number, one, early, book, loaders) for number, one in loaders.items() if _trains(number, early)
     ]
     return {name: _plain(value) for name, value in told.items()}
+
+
+def _least_drift(x: Any, held_x: Any, fresh: list[Rows]) -> dict[str, Any]:
+    """The drift of that evaluation set that is most like training: others come from elsewhere by design."""
+    groups: dict[Any, list[Rows]] = {}
+    for rows in fresh:
+        if rows.x is not None:
+            key = rows.loader if rows.loader is not None else (rows.site, int(rows.prints[0]))
+            groups.setdefault(key, []).append(rows)
+    tables_of = [tables(own, own)[0] for own in list(groups.values())[:12]] if len(groups) > 1 else []
+    found = [drift(x, table) for table in tables_of if table is not None] or [drift(x, held_x)]
+    return min(found, key=lambda told: float(told["drifted_share"]))
 
 
 def _plain(value: Any) -> Any:
@@ -395,8 +407,9 @@ def _covered(book: LoaderBook, ever: int, whole: Book, loaders: dict[int, Loader
     """The share of the data set that any loader over it gave to the model, where a sample is the same row each time."""
     import torch
 
-    if not book.root_size or book.size is None or ever > 1.02 * book.size:
+    if not book.size or ever > 1.02 * book.size:
         return None
+    # Loaders over parts of one data set share it: `Subset` is an intention, a sampler over a part may be one.
     related = {number for number, other in loaders.items() if other.root == book.root}
     found = [rows.prints for rows in whole.calls if rows.loader in related and not rows.late]
-    return min(1.0, len(torch.cat(found).unique()) / book.root_size) if found else None
+    return min(1.0, len(torch.cat(found).unique()) / book.size) if found else None

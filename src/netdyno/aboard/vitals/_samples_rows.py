@@ -99,7 +99,6 @@ class LoaderBook:
         self.dataset = getattr(loader, "dataset", None) if known.number < DATASETS else None
         self.root = id(_root(getattr(loader, "dataset", None)))
         self.size = _size(getattr(loader, "dataset", None))
-        self.root_size = _size(_root(getattr(loader, "dataset", None)))
         self.workers = int(getattr(loader, "num_workers", 0) or 0)
         self.persistent = bool(getattr(loader, "persistent_workers", False))
         self.begins = getattr(loader, "worker_init_fn", None)
