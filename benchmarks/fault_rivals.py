@@ -6,7 +6,7 @@ the interpreter of `--rival-python`, on the log that a user would have kept; one
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +121,17 @@ def names(results: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def row(who: str, faulty: Sequence[Entry], well: Sequence[Entry], said: Mapping[str, Mapping[str, Any]]) -> str:
-    """One line of the table; a program on which it failed is no alarm and no hit."""
-    sick = [(entry, said[entry.key]["alarms"].get(who) or []) for entry in faulty if entry.key in said]
-    fine = [said[entry.key]["alarms"].get(who) or [] for entry in well if entry.key in said]
+    """One line of the table; programs on which it gave no answer are left out of its shares, and told."""
+    sick = [(entry, said[entry.key]["alarms"].get(who)) for entry in faulty if entry.key in said]
+    fine = [said[entry.key]["alarms"].get(who) for entry in well if entry.key in said]
+    lost = sum(alarms is None for _, alarms in sick) + fine.count(None)
+    sick = [(entry, alarms) for entry, alarms in sick if alarms is not None]
+    fine = [alarms for alarms in fine if alarms is not None]
     detected = Share(sum(bool(alarms) for _, alarms in sick), len(sick))
     right = Share(sum(bool(alarms) and names_it(alarms[0], entry.id) for entry, alarms in sick), len(sick))
-    return f"| {who} | {len(sick)} | {detected} | {right} | {len(fine)} | {Share(sum(map(bool, fine)), len(fine))} |"
+    quiet = Share(sum(map(bool, fine)), len(fine))
+    words = f"{who} ({lost} without an answer)" if lost else who
+    return f"| {words} | {len(sick)} | {detected} | {right} | {len(fine)} | {quiet} |"
 
 
 def names_it(alarm: str, fault: str) -> bool:
@@ -145,10 +150,7 @@ def names_it(alarm: str, fault: str) -> bool:
 
 
 def _in_words(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{who.split()[0]} {len(alarms or [])}" for who, alarms in found["alarms"].items())
-
-
-def alarm_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """What each said, one line each."""
-    for who, alarms in found["alarms"].items():
-        yield f"{who}: {'no answer' if alarms is None else ', '.join(alarms) or 'nothing'}"
+    counts = (
+        (who.split()[0], "no answer" if alarms is None else len(alarms)) for who, alarms in found["alarms"].items()
+    )
+    return ", ".join(f"{who} {number}" for who, number in counts)

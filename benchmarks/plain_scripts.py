@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.fault_bench import HERE, Answer, Bench, Entry, commit, examined, in_words, job_of, over_all
-from benchmarks.fault_score import Truth, mark, told
+from benchmarks.fault_score import SLOW_STAGES, Truth, mark, told
 
 RESULTS = HERE.parent / "docs/results/plain-scripts.md"
 HEAD = """# Six plain scripts
 
 `python benchmarks/fault_bench.py --plain`: plain loops of forty to sixty lines, five of them with one planted cause. Each is
-run unmodified. `right`: the first finding names the planted cause; on the healthy one, silence.
+run unmodified. `right`: the first finding names the planted cause; on the healthy one, silence, or no more than an offer of speed.
 """
 
 
@@ -32,7 +32,7 @@ class Plain(NamedTuple):
 SCRIPTS = (
     Plain("slow_loader", "samples transformed in plain Python, no workers", ("input-bound", "slow-samples", "costly-line"), "values = ["),
     Plain("gradients_kept", "`zero_grad` is missing", ("uncleared-gradients",), "loss.backward()"),
-    Plain("rate_too_high", "learning rate × 100", ("learning-rate-too-high", "high-learning-rate", "diverging-learning-rate"), "lr=1.0"),
+    Plain("rate_too_high", "learning rate × 100", ("exploding-learning-rate", "learning-rate-too-high"), "lr=1.0"),
     Plain("dead_units", "hidden biases at −8", ("dead-units", "dead-relu", "dead-initialisation"), "nn.init.constant_"),
     Plain("tiny_operations", "a Python loop over samples with `.item()`", ("python-bound", "hidden-syncs", "per-sample-loop", "costly-line"), ".item()\n"),
     Plain("healthy", "nothing", ()),
@@ -85,7 +85,8 @@ def row(plain: Plain, text: str, answer: Answer, said: Mapping[str, Any]) -> Row
     got = mark(told(answer.outcomes), Truth((frozenset(plain.accept),), lines=lines, located=bool(lines)))
     findings = told(answer.outcomes)
     words = ", ".join(f"{one.rule}{f' (line {one.line})' if one.line else ''}" for one in findings) or "nothing"
-    right = got.top1 if plain.accept else not findings and answer.status == "answered"
+    quiet = all(one.stage in SLOW_STAGES for one in findings) and answer.status == "answered"
+    right = got.top1 if plain.accept else quiet
     return Row(
         plain, words if answer.status == "answered" else answer.status, right, got.place, answer.seconds, said["alarms"]
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 FIRST, EVERY = 10, 10  # updates that are looked at: the first ones, then every tenth
 MOST = 20_000  # losses that are kept
@@ -54,8 +55,8 @@ class Recorder:
     def install(self):
         torch.nn.modules.module.register_module_forward_pre_hook(self.entered)
         torch.nn.modules.module.register_module_forward_hook(self.called)
-        torch.optim.optimizer.register_optimizer_step_pre_hook(self.stepping)
-        torch.optim.optimizer.register_optimizer_step_post_hook(self.stepped)
+        register_optimizer_step_pre_hook(self.stepping)
+        register_optimizer_step_post_hook(self.stepped)
         plain = torch.Tensor.backward
 
         def backward(tensor, *args, **kwargs):

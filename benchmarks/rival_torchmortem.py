@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torchmortem import Autopsy
 
 MARK = "torchmortem says: "
@@ -47,8 +48,8 @@ def ridden(script: str) -> list[dict[str, str]]:
     torch.Tensor.backward = backward
     torch.nn.modules.module.register_module_forward_pre_hook(entered)
     torch.nn.modules.module.register_module_forward_hook(left)
-    torch.optim.optimizer.register_optimizer_step_pre_hook(stepping)
-    torch.optim.optimizer.register_optimizer_step_post_hook(stepped)
+    register_optimizer_step_pre_hook(stepping)
+    register_optimizer_step_post_hook(stepped)
     with contextlib.suppress(BaseException):
         runpy.run_path(script, run_name="__main__")
     if state["autopsy"] is None:

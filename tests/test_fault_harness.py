@@ -197,6 +197,32 @@ def test_a_published_rule_fires_on_what_it_is_for(name):
     assert any(name in alarms for alarms in rival_rules.alarms({**WELL, **SICK[name]}).values())
 
 
+def test_a_rival_without_an_answer_is_not_counted_as_quiet():
+    faulty, well = (
+        [Entry("faulty", "O19", "", key="a"), Entry("faulty", "O01", "", key="b")],
+        [Entry("fixed", "host", "", key="c")],
+    )
+    said = {"a": {"alarms": {"SMD": ["dead relu"]}}, "b": {"alarms": {"SMD": None}}, "c": {"alarms": {"SMD": []}}}
+    row = fault_rivals.row("SMD", faulty, well, said)
+    assert row.startswith("| SMD (1 without an answer) | 1 | 1/1 = 100.0%")
+    assert row.endswith("| 1 | 0/1 = 0.0% (0%–79%) |")
+
+
+def test_the_recorder_sees_what_a_script_does(tmp_path):
+    recorder = str(ROOT / "benchmarks" / "rival_recorder.py")
+    script = tmp_path / "train.py"
+    script.write_text(
+        (ROOT / "benchmarks" / "plain" / "dead_units.py").read_text().replace("STEPS = 225", "STEPS = 40")
+    )
+    ended = fault_bench.run([sys.executable, recorder, str(tmp_path / "out"), "train.py"], folder=tmp_path)
+    assert ended.status == 0, ended.err
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["broke"] == ""
+    assert (record["steps"], len(record["losses"])) == (40, 40)
+    assert {unit["dead"] for unit in record["units"]} == {1.0}
+    assert "dead relu" in rival_rules.alarms(record)["SageMaker Debugger's defaults"]
+
+
 def test_every_alarm_of_the_published_rules_names_some_fault_of_the_list():
     listed = set(fault_page.every_listed())
     assert all(faults and set(faults) <= listed for faults in rival_rules.NAMES.values())

@@ -13,7 +13,7 @@ SEED = int(os.environ.get("SEED", "0"))
 
 def measured(count):
     x = torch.randn(count, 6)
-    bend = 1e-4 * (torch.sin(x[:, :1]) + 0.5 * x[:, 1:2] * x[:, 2:3] + 0.1 * torch.randn(count, 1))
+    bend = 1e-4 * (torch.sin(x[:, :1]) + 0.5 * x[:, 1:2].abs() + 0.1 * torch.randn(count, 1))
     return x, bend
 
 
