@@ -6,6 +6,8 @@ Try:        `copy.deepcopy(model.state_dict())`, or write it to a file.
 Not this:   a state that is loaded or saved at once; copies; a state whose tensors were replaced.
 """
 
+from typing import Any
+
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import FileSave, SaveUse, StateLoad
@@ -34,8 +36,8 @@ def aliased_best_state(use: SaveUse) -> Finding | None:
     )
 
 
-def _load(**fields: object) -> StateLoad:
-    known: dict[str, object] = {
+def _load(**fields: Any) -> StateLoad:
+    known: dict[str, Any] = {
         "model": "Net",
         "at": 0,
         "strict": False,
@@ -43,16 +45,16 @@ def _load(**fields: object) -> StateLoad:
         "evaluated": 6,
         "where": Place(file="serve.py", line=41),
     }
-    return StateLoad(**(known | {"strict": True, "at": 300, "captured": 120, "alias": True, "captures": 9} | fields))  # type: ignore[arg-type]
+    return StateLoad(**(known | {"strict": True, "at": 300, "captured": 120, "alias": True, "captures": 9} | fields))
 
 
 def _use(*loads: StateLoad) -> SaveUse:
     return SaveUse(updates=400, loads=loads)
 
 
-def _saved(**fields: object) -> SaveUse:
-    known: dict[str, object] = {"times": 1, "bytes": 4000, "stored": 4000, "alias_age": 180, "captures": 9}
-    return SaveUse(updates=300, saves=(FileSave(**(known | fields)),))  # type: ignore[arg-type]
+def _saved(**fields: Any) -> SaveUse:
+    known: dict[str, Any] = {"times": 1, "bytes": 4000, "stored": 4000, "alias_age": 180, "captures": 9}
+    return SaveUse(updates=300, saves=(FileSave(**(known | fields)),))
 
 
 # Restored; written to a file.

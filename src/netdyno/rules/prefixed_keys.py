@@ -6,6 +6,8 @@ Try:        take the prefix off; save `model.module.state_dict()` of a wrapped m
 Not this:   single layers with other names (see `unmapped-keys`).
 """
 
+from typing import Any
+
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import SaveUse, StateLoad
@@ -38,8 +40,8 @@ def _hidden(load: StateLoad) -> bool:
     return bool(not load.strict and load.prefix and load.missing_count and not load.filled_before and used)
 
 
-def _load(**fields: object) -> StateLoad:
-    known: dict[str, object] = {
+def _load(**fields: Any) -> StateLoad:
+    known: dict[str, Any] = {
         "model": "Net",
         "at": 0,
         "strict": False,
@@ -60,7 +62,7 @@ def _load(**fields: object) -> StateLoad:
             }
             | fields
         )
-    )  # type: ignore[arg-type]
+    )
 
 
 def _use(*loads: StateLoad) -> SaveUse:

@@ -8,6 +8,7 @@ Not this:   fine-tuning, which begins with another rate, other weights or other 
 """
 
 from statistics import median
+from typing import Any
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
@@ -66,8 +67,8 @@ def _beyond_noise(load: StateLoad) -> bool:
     return median(load.after) - middle > WAVERS * wavers
 
 
-def _load(**fields: object) -> StateLoad:
-    known: dict[str, object] = {
+def _load(**fields: Any) -> StateLoad:
+    known: dict[str, Any] = {
         "model": "Net",
         "at": 0,
         "strict": False,
@@ -88,7 +89,7 @@ def _load(**fields: object) -> StateLoad:
             }
             | fields
         )
-    )  # type: ignore[arg-type]
+    )
 
 
 def _use(*loads: StateLoad) -> SaveUse:

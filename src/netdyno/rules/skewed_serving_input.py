@@ -7,6 +7,8 @@ Try:        one function that prepares inputs, for training and for serving.
 Not this:   augmentation at test time, which changes numbers by little and answers seldom; other data on the second line.
 """
 
+from typing import Any
+
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import ShippingUse, Skew
@@ -59,11 +61,11 @@ def _place(skew: Skew) -> str:
     return f" (the other form comes in line {skew.reference.line})" if skew.reference else ""
 
 
-def _skew(**fields: object) -> ShippingUse:
-    known: dict[str, object] = {
+def _skew(**fields: Any) -> ShippingUse:
+    known: dict[str, Any] = {
         "model": "Net", "rows": 120, "scale": 255.0, "flips": 0.3, "reference": Place(file="s.py", line=44), "where": Place(file="s.py", line=39),
     }  # fmt: skip
-    return ShippingUse(skews=(Skew(**(known | fields)),))  # type: ignore[arg-type]
+    return ShippingUse(skews=(Skew(**(known | fields)),))
 
 
 # Raw pixels; another order of columns.

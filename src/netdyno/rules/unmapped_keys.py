@@ -8,6 +8,8 @@ Not this:   a new head on an old backbone that is trained afterwards; adapters l
             wrapper's prefix before every name (see `prefixed-keys`).
 """
 
+from typing import Any
+
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import SaveUse, StateLoad
@@ -56,8 +58,8 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names[:2]) or "nothing"
 
 
-def _load(**fields: object) -> StateLoad:
-    known: dict[str, object] = {
+def _load(**fields: Any) -> StateLoad:
+    known: dict[str, Any] = {
         "model": "Net",
         "at": 0,
         "strict": False,
@@ -71,7 +73,7 @@ def _load(**fields: object) -> StateLoad:
             | {"missing": ("head.weight", "head.bias"), "missing_count": 2, "missing_share": 0.1, "unmoved": True}
             | fields
         )
-    )  # type: ignore[arg-type]
+    )
 
 
 def _use(*loads: StateLoad) -> SaveUse:

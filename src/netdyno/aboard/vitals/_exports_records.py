@@ -4,14 +4,14 @@ from typing import Any
 
 from ..frames import Line
 
-ROWS, TABLE = 256, 512
+ROWS, BYTES = 256, 2 << 20
 # The same record in another scale has the same standardised moments but for rounding; another record differs by far more.
 SAME = 2e-3
 FLOOR = 1e-9
 
 
 class Records:
-    """What is remembered of the rows that one model was given on one line."""
+    """What is remembered of the rows that one model was given on one line: copies, bounded in number and bytes."""
 
     def __init__(self, model: str, line: Line) -> None:
         self.model = model
@@ -20,42 +20,45 @@ class Records:
         self._clear()
 
     def _clear(self) -> None:
-        self.count = 0
-        self.parts: list[Any] = []
+        self.count = self.bytes = 0
+        self.given: list[Any] = []
         self.outputs: list[Any] = []
-        self.tables: list[Any] = []
 
     def take(self, given: Any, output: Any, at: int) -> None:
         """Some rows of one call after `at` updates; answers of other weights are of no use any more."""
-        import torch
-
         if at != self.at:
             self.at = at
             self._clear()
-
         room = ROWS - self.count
-        if room <= 0 or output is None or not output.dim() or output.shape[0] != given.shape[0]:
+        if room <= 0 or self.bytes >= BYTES or not output.dim() or output.shape[0] != given.shape[0]:
             return
-        rows = given.detach()[:room].reshape(min(room, given.shape[0]), -1).double()
-        if rows.shape[1] < 4:
+        per_row = max(1, given.numel() // max(1, given.shape[0])) * given.element_size()
+        room = min(room, (BYTES - self.bytes) // per_row)
+        if room <= 0:
             return
+        rows = given.detach()[:room].clone()
+        self.given.append(rows)
+        self.outputs.append(output.detach()[:room].clone())
+        self.count += rows.shape[0]
+        self.bytes += rows.shape[0] * per_row
+
+    def table(self) -> Any:
+        """Per row: moments that no scale and no order changes, where its numbers lie, mean and deviation."""
+        import torch
+
+        rows = torch.cat([one.reshape(one.shape[0], -1).double().cpu() for one in self.given])
         mean, std = rows.mean(1), rows.std(1, correction=0)
         z = (rows - mean[:, None]) / std.clamp_min(FLOOR)[:, None]
         ramp = torch.linspace(-1, 1, rows.shape[1], dtype=torch.double)
         moments = [z.pow(3).mean(1), z.pow(4).mean(1), z.pow(5).mean(1), z.pow(6).mean(1).log1p()]
-        self.parts.append(torch.stack([*moments, (z * ramp).mean(1), (z * ramp.square()).mean(1), mean, std], 1))
-        answer = output.detach()[:room].reshape(rows.shape[0], -1).double()
-        self.outputs.append(answer.argmax(1) if answer.shape[1] > 1 else answer[:, 0])
-        self.count += rows.shape[0]
-        if given.dim() == 2 and rows.shape[1] <= TABLE:
-            self.tables.append(rows)
+        return torch.stack([*moments, (z * ramp).mean(1), (z * ramp.square()).mean(1), mean, std], 1)
 
-    @property
-    def table(self) -> Any:
-        """Rows of moments, places, mean and deviation."""
+    def answers(self) -> Any:
+        """The largest output of each row; the output itself where there is one."""
         import torch
 
-        return torch.cat(self.parts)
+        found = torch.cat([one.reshape(one.shape[0], -1).double().cpu() for one in self.outputs])
+        return found.argmax(1) if found.shape[1] > 1 else found[:, 0]
 
 
 def skews(known: list[tuple[tuple[int, Line], Records]]) -> list[dict[str, Any]]:
@@ -71,11 +74,9 @@ def skews(known: list[tuple[tuple[int, Line], Records]]) -> list[dict[str, Any]]
 
 
 def _skew(one: Records, other: Records) -> dict[str, Any] | None:
-    import torch
-
-    a, b = one.table, other.table
-    if a.shape[1] != b.shape[1]:
+    if one.given[0][0].numel() != other.given[0][0].numel() or one.outputs[0][0].numel() != other.outputs[0][0].numel():
         return None
+    a, b = one.table(), other.table()
     distance = (a[:, None, :4] - b[None, :, :4]).abs() / (1 + a[:, None, :4].abs())
     near = distance.max(2).values
     best = near.min(0)
@@ -89,8 +90,8 @@ def _skew(one: Records, other: Records) -> dict[str, Any] | None:
     offset = ((theirs[:, 6] - scale * mine[:, 6]).abs() / theirs[:, 7].clamp_min(FLOOR)).median()
     moved = (mine[:, 4:6] - theirs[:, 4:6]).abs().max(1).values > 10 * SAME
     permuted = bool(moved.double().mean() > 0.9)
-    before, after = torch.cat(one.outputs)[best.indices[matched]], torch.cat(other.outputs)[matched]
-    if before.dtype == torch.long:
+    before, after = one.answers()[best.indices[matched]], other.answers()[matched]
+    if not before.is_floating_point():
         flips = (before != after).double().mean()
     else:
         flips = ((before - after).abs() > 0.5 * before.std(correction=0)).double().mean()

@@ -231,7 +231,11 @@ class Exports(Vital):
             made = self.by_id.get(id(call.module))
             if made is not None and len(made.asked) < CALLS:
                 made.keep(call.args[0] if call.args else None, call.output)
-        if not call.grad and self.windows < WINDOWS:
+        if call.grad:
+            return
+        if id(call.module) not in self.by_id:
+            self._remember(call)
+        if self.windows < WINDOWS:
             self._open_window(call)
 
     def every_update(self, _number: int) -> None:
@@ -247,16 +251,21 @@ class Exports(Vital):
         if id(module) not in self.checked:
             self.checked.add(id(module))
             self._half(module, call)
-        given = tensor_of(call.args[0] if call.args else None)
-        if given is None or not given.is_floating_point() or given.dim() < 2 or given.dtype.itemsize < 4:
+
+    def _remember(self, call: Call) -> None:
+        """Which records a model meets on this line: a few copied rows."""
+        given, output = tensor_of(call.args[0] if call.args else None), tensor_of(call.output)
+        if given is None or output is None or not given.is_floating_point() or given.dim() < 2 or not given.shape[0]:
             return
-        key = (id(module), call.line)
+        if given.element_size() < 4 or given.numel() < 4 * given.shape[0]:
+            return
+        key = (id(call.module), call.line)
         known = self.records.get(key)
         if known is None:
-            if sum(one == id(module) for one, _ in self.records) >= 4 or len(self.records) >= 16:
+            if sum(one == key[0] for one, _ in self.records) >= 4 or len(self.records) >= 16:
                 return
-            known = self.records[key] = Records(type(module).__name__, call.line)
-        known.take(given, tensor_of(call.output), self.watch.updates)
+            known = self.records[key] = Records(type(call.module).__name__, call.line)
+        known.take(given, output, self.watch.updates)
 
     def _half(self, module: Any, call: Call) -> None:
         import torch

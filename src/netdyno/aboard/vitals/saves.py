@@ -354,7 +354,7 @@ def _sum(tensor: Any) -> float:
 
 
 def _batch_mark(call: Call) -> float:
-    first = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
+    first: Any = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
     return _sum(first) if hasattr(first, "detach") and not first.is_complex() else 0.0
 
 
