@@ -101,3 +101,9 @@ def test_lints_run_without_torch():
         "import sys; from netdyno.lint._base import check; check({'a.py': 'x = 1'}); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_lint_has_the_name_of_a_rule():
+    from netdyno.cli._options import files_of
+
+    assert set(LINTS) & (set(files_of("rules")) | set(files_of("interventions"))) == set()

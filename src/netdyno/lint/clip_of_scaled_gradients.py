@@ -24,7 +24,7 @@ CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "t
     ledger=("C-002",),
     confidence=0.95,
 )
-def clip_before_unscale(source: Python) -> Iterator[Hit]:
+def clip_of_scaled_gradients(source: Python) -> Iterator[Hit]:
     if "scale(" not in source.text:
         return
     scaled = [call for call in source.methods("backward") if _scaler(call)]

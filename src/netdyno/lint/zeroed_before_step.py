@@ -19,7 +19,7 @@ from netdyno.lint._python import Python, method
     stage="order",
     confidence=0.95,
 )
-def cleared_before_step(source: Python) -> Iterator[Hit]:
+def zeroed_before_step(source: Python) -> Iterator[Hit]:
     for call in source.methods("zero_grad"):
         block = source.block(call)
         here = source.statement(call)
