@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The first updates are looked at whatever it costs: what is wrong from the start is wrong there.
 FIRST = 4
+# So are the first ones of another optimizer, as of a second phase, unless they come and go in numbers.
+NEWCOMERS = 6
 # Seconds that looks may take at the end, when the script has nothing more to do.
 AT_THE_END_S = 6.0
 # What a look at an evaluation may cost before any time has passed to take a share of.
@@ -107,6 +109,7 @@ class Watch:
         self.share = share
         self.looking = True  # the update that is under way is looked at
         self.looks = 0
+        self.known, self.until = 0, FIRST  # optimizers, and the update up to which all are looked at
         self.spent_ns = 0
         self.costs: dict[str, int] = {}
         self.began = 0
@@ -178,7 +181,10 @@ class Watch:
             self.looks += 1
             self._call(self.hooks["update"], (at,))
         elapsed = self.observer.now() - self.began
-        self.looking = at < FIRST or self.spent_ns <= self.share * elapsed
+        known = len(self.observer.view.optimizers)
+        if known != self.known and known <= NEWCOMERS:
+            self.known, self.until = known, at + FIRST
+        self.looking = at < self.until or self.spent_ns <= self.share * elapsed
         if self.observer.off:  # it rests between bursts, and would keep calls of modules from us
             self.observer.inside = 0
 

@@ -54,13 +54,7 @@ class Calls(Vital):
         if self.tracer is not None:
             self._learn(module)
             return
-        if at in self.looked or len(self.looked) >= MOST or self.compiled:
-            return
-        if at not in LOOKED_AT and not (at > LOOKED_AT[-1] and not at & (at - 1)) and at < max(LOOKED_AT):
-            return
-        if at > LOOKED_AT[-1] and len(self.looked) >= len(LOOKED_AT) and at < 2 * max(self.looked):
-            return
-        if not may_trace(module):
+        if self.compiled or not self._wanted(at, module) or not may_trace(module):
             return
         self.looked.add(at)
         self._learn(module)
@@ -68,6 +62,13 @@ class Calls(Vital):
         first = next((one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.dim()), None)
         tracer.batch = first.shape[0] if first is not None else None
         enter(tracer)
+
+    def _wanted(self, at: int, module: Any) -> bool:
+        if at in self.looked or len(self.looked) >= MOST:
+            return False
+        if at in LOOKED_AT or id(module) not in self.models:  # a second phase begins with a model of its own
+            return True
+        return at > LOOKED_AT[-1] and at >= 2 * max(self.looked, default=0)
 
     def _learn(self, module: Any) -> None:
         self.models.add(id(module))
