@@ -37,6 +37,7 @@ from netdyno.rules._learning import (
 NEAR = 0.1  # a random matrix that moved by less than a tenth of its size still computes about what it did
 STILL = 1e-9  # what does not move at all is cut off or not stepped, which is not a matter of rates
 FROZEN = 0.5  # where half of the numbers are frozen, the rest may be a small part on purpose
+WILD = 2.0  # a first loss of twice chance comes from weights or data that are too large, which is the first thing to put right
 LATE_FALL = 0.1  # the share of the whole fall that its last third must have: a straight line has a third
 
 
@@ -48,7 +49,7 @@ def learning_rate_too_low(gradients: Gradients, curve: LossCurve) -> Finding | N
         return None
     mixing = matrices(gradients, stepper)
     moved = middle([one.moved for one in mixing])
-    if moved is None or not STILL < moved < NEAR or _other(gradients, stepper) or not _steady(course):
+    if moved is None or not STILL < moved < NEAR or _other(gradients, course, stepper) or not _steady(course):
         return None
     at = ends(course)
     rate = stepper.groups[0].lr_most
@@ -72,10 +73,12 @@ def learning_rate_too_low(gradients: Gradients, curve: LossCurve) -> Finding | N
     )
 
 
-def _other(gradients: Gradients, stepper: Stepper) -> bool:
+def _other(gradients: Gradients, course: Course, stepper: Stepper) -> bool:
     mixing = matrices(gradients, stepper)
+    chance = chance_of(course, stepper)
     return (
-        tightly_clipped(gradients) is not None
+        (chance is not None and course.first is not None and course.first > WILD * chance)
+        or tightly_clipped(gradients) is not None
         or (vanishing(mixing) or 0) > 100
         or bool(symmetric(mixing))
         or (stepper.decay or 0) > 1

@@ -30,7 +30,9 @@ def overfitting(curve: LossCurve, gradients: Gradients | None = None) -> Finding
         losses = [one.loss for one in each.rounds]
         best = min(range(len(losses)), key=losses.__getitem__)
         last = sum(losses[-3:]) / 3
-        if known <= 0 or not 0 < losses[best] < LEARNT * known or not _rises(losses, best) or train > GAP * last:
+        if known <= 0 or not 0 < losses[best] < LEARNT * known:
+            continue
+        if not _rises(losses, best) or train > GAP * last:
             continue
         return Finding(
             says=f"held-out loss was best in round {best + 1} of {len(losses)} at {losses[best]:.3g} and has risen to {last:.3g}, while the training"
