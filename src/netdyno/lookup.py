@@ -129,7 +129,7 @@ def symptoms() -> tuple[Symptom, ...]:
 
 
 def _symptom(row: dict[str, Any]) -> Symptom:
-    return Symptom(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+    return Symptom(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})  # type: ignore[arg-type]
 
 
 def look_up(words: str) -> Answer:
