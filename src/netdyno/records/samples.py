@@ -54,7 +54,7 @@ class Samples(Evidence, frozen=True, kw_only=True):
     again. `task` is "classes", "numbers" or "" (unknown); `joint` says that several calls shared one backward pass, so labels
     of a single call mean little. Losses are means over the first and the last updates; `guess_loss` is the loss of the best
     constant answer, `*_score` the share of right answers or R² of late calls, `*_guess` that of the best constant answer.
-    `levels` are the steps between lowest and highest value when values lie on a lattice. Shares are between 0 and 1.
+    `bits` is what all features tell together if each tells its own (sum of their entropies). `levels` are the steps between lowest and highest value when values lie on a lattice. Shares are between 0 and 1.
     `neighbours` is how often a row has its nearest neighbour's label (or how much of a number it explains), `chance` what
     unrelated labels would give. `disputed` is the share of rows whose neighbours agree on another label, `alone` what the best feature
     explains of the target by itself.
@@ -94,6 +94,7 @@ class Samples(Evidence, frozen=True, kw_only=True):
     spread_ratio: float | None = None
     constant_features: int = 0
     integers: float = 0.0
+    bits: float | None = None
     levels: int | None = None
     wrapped: float | None = None
     # numbers that are none

@@ -6,6 +6,8 @@ Try:        remove duplicates before the split; split by what rows have in commo
 Not this:   the training set evaluated again as a whole; inputs with few possible values, which repeat anyway.
 """
 
+import math
+
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
@@ -24,7 +26,7 @@ def duplicated_samples(samples: Samples) -> Finding | None:
     if not samples.floating or samples.features < COLUMNS or not samples.eval_distinct or samples.overlap < ROWS:
         return None
     share = samples.overlap / samples.eval_distinct
-    if share < SHARE or share < 5 * samples.repeated:
+    if share < SHARE or (share < 5 * samples.repeated and not _rich(samples)):
         return None
     better = ""
     if samples.overlap_score is not None and samples.rest_score is not None:
@@ -40,11 +42,19 @@ def duplicated_samples(samples: Samples) -> Finding | None:
     )  # fmt: skip
 
 
-SICK = ((healthy(overlap=140, eval_distinct=450, overlap_score=1.0, rest_score=0.93),),)
+def _rich(samples: Samples) -> bool:
+    """Whether features tell so much that rows that are equal are copies: three times what numbers each row."""
+    return samples.bits is not None and samples.bits >= 3 * math.log2(samples.train_distinct + 2)
+
+
+SICK = (
+    (healthy(overlap=140, eval_distinct=450, overlap_score=1.0, rest_score=0.93),),
+    (healthy(overlap=200, eval_distinct=600, repeated=0.2, bits=150.0),),
+)
 # None; a few; inputs that repeat anyway; ids.
 WELL = (
     (healthy(),),
     (healthy(overlap=6, eval_distinct=450),),
-    (healthy(overlap=300, eval_distinct=450, repeated=0.5),),
+    (healthy(overlap=300, eval_distinct=450, repeated=0.5, bits=7.0),),
     (healthy(overlap=300, floating=False),),
 )

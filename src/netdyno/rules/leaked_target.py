@@ -10,7 +10,7 @@ Not this:   several good features; a feature that is good in training only (`sho
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
-from netdyno.rules._samples import ENOUGH, SURE, healthy, wrong
+from netdyno.rules._samples import ENOUGH, SURE, SUSPECTED, healthy, wrong
 
 # Measured features explain nine tenths at best; what explains all of it was made of it.
 NEARLY_ALL = 0.97
@@ -32,7 +32,8 @@ def leaked_target(samples: Samples) -> Finding | None:
         f"feature {samples.best_feature} alone explains {alone:.1%} of the target; the next best explains {second:.0%}",
         fix=f"drop feature {samples.best_feature} unless it is known before the target is",
         because={"alone": alone, "second": second, "alone_in_evaluation": samples.alone_eval or 0.0},
-        confidence=SURE,
+        # Without evaluation it may as well be a mark that only training has.
+        confidence=SURE if samples.alone_eval is not None else SUSPECTED,
         where=samples.where,
         layer="generalisation",
     )

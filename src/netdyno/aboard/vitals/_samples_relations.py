@@ -55,8 +55,15 @@ def ranges(x: Any) -> dict[str, Any]:
     if bool(moves.any()):
         told["offset"] = float((means[moves].abs() / stds[moves]).median())
         told["spread_ratio"] = float(stds[moves].max() / stds[moves].min()) if int(moves.sum()) > 1 else 1.0
+    told["bits"] = sum(_entropy(x[:2000, column]) for column in range(x.shape[1]))
     told |= _lattice(x)
     return told
+
+
+def _entropy(values: Any) -> float:
+    _, counts = values.unique(return_counts=True)
+    shares = counts.double() / len(values)
+    return float(-(shares * shares.log2()).sum())
 
 
 def _lattice(x: Any) -> dict[str, Any]:

@@ -184,7 +184,9 @@ class Samples(Vital):
         from ._samples_looks import look
 
         for seen in self.open:
-            self._keep(seen, "evaluation")
+            # The run may have been stopped within an update: that call was no evaluation.
+            if not (seen.training and self.sites.get(seen.site)):
+                self._keep(seen, "evaluation")
         self.open = []
         self.book.read(self.waiting)
         self.waiting = []
