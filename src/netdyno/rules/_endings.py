@@ -33,7 +33,7 @@ WORDS: dict[str, tuple[str, ...]] = {
         r"to have the same dtype",
         r"to have one of the following scalar types: Long, Int",
         r"[Ii]nput type \(?[\w.]+\)? and (weight|bias) type \(?[\w.]+\)? should be the same",
-        r"\w+ not implemented for '\w+'",
+        r"not implemented for '\w+'",
     ),
     "index-out-of-range": (
         r"index out of range in self",
