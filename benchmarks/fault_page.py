@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.fault_bench import SECTIONS, Answer, Bench, Entry, kept
+from benchmarks.fault_bench import HERE, SECTIONS, Answer, Bench, Entry, kept
 from benchmarks.fault_oracle import name_of, verdicts
 from benchmarks.fault_score import (
     COVERAGES,
@@ -325,6 +325,7 @@ def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sc
         "Compounds whose parts go into no common host": list(compound.MISSING),
         "Not asked yet": unasked,
         "No answer": _unanswered(bench, answers),
+        "Accepted names that no rule and no lint has": nameless(bench),
         "Controls that are not as good as they promise": _unhealthy(bench),
     }
     for words, names in lines.items():
@@ -342,6 +343,16 @@ def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sc
 
 def _names_a_fault(findings: Sequence[Told]) -> bool:
     return any(one.stage != "speed" for one in findings)
+
+
+def nameless(bench: Bench) -> list[str]:
+    """Names in the truths that nothing can say: a spelling mistake would count as a miss for ever."""
+    rooms = (HERE.parent / "src/netdyno" / room for room in ("rules", "lint"))
+    known = {path.stem.replace("_", "-") for room in rooms for path in room.glob("*.py")}
+    truths = {
+        (entry.id, rule) for entry in bench.entries if entry.truth for cause in entry.truth.causes for rule in cause
+    }
+    return sorted(f"{fault} {rule}" for fault, rule in truths if rule not in known)
 
 
 def _unanswered(bench: Bench, answers: Mapping[str, Answer]) -> list[str]:

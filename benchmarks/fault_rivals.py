@@ -23,10 +23,11 @@ GRADSNITCH = """
 import json, sys, gradsnitch
 print(json.dumps([{"name": f.name, "severity": f.severity} for f in gradsnitch.lint_csv(sys.argv[1])]))
 """
+TRAINSPOTTER = "import sys; from trainspotter.cli import main; sys.exit(main())"  # it has no __main__
 PACKAGES: dict[str, tuple[list[str], Callable[[Any], list[dict]]]] = {
     "runmedic": (["-m", "runmedic", "diagnose", "metrics.csv", "--json"], lambda found: found[0]["findings"]),
     "trainspotter": (
-        ["-m", "trainspotter", "analyze", "metrics.csv", "--output", "json"],
+        ["-c", TRAINSPOTTER, "analyze", "metrics.csv", "--output", "json"],
         lambda found: found["findings"],
     ),
     "gradsnitch": (["-c", GRADSNITCH, "metrics.csv"], lambda found: found),

@@ -73,25 +73,26 @@ class Recorder:
 
         def loss(given, target, *args, **kwargs):
             value = plain(given, target, *args, **kwargs)
+            trains = torch.is_grad_enabled() and given.requires_grad
             with contextlib.suppress(Exception), torch.no_grad():
-                self.judged(given, target, value)
+                self.judged(given, target, value, trains=trains)
             return value
 
         setattr(F, name, loss)
 
-    def judged(self, given, target, value):
+    def judged(self, given, target, value, *, trains):
         value, number = float(value.mean()), len(target)
         right = math.nan
         if not target.is_floating_point() and given.dim() == target.dim() + 1:
             right = float((given.argmax(1) == target).float().mean())
-        if torch.is_grad_enabled() and given.requires_grad:
+        if trains:
             if not target.is_floating_point() and target.numel() < 10_000:
                 self.classes.update(target.flatten().tolist())
             self.open_round = None
             self.train[0] += value * number
             self.train[1] += right * number
             self.train[2] += number
-        elif not torch.is_grad_enabled():
+        else:
             self.evaluated(value, right, number)
 
     def evaluated(self, value, right, number):

@@ -218,9 +218,35 @@ def test_the_recorder_sees_what_a_script_does(tmp_path):
     assert ended.status == 0, ended.err
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["broke"] == ""
-    assert (record["steps"], len(record["losses"])) == (40, 40)
+    assert (record["steps"], len(record["losses"]), record["rounds"]) == (40, 40, [])
+    assert sum(record["classes"]) == 40 * 64
     assert {unit["dead"] for unit in record["units"]} == {1.0}
     assert "dead relu" in rival_rules.alarms(record)["SageMaker Debugger's defaults"]
+
+
+def test_the_recorder_tells_evaluation_from_training(tmp_path):
+    (tmp_path / "train.py").write_text(EVALUATING)
+    recorder = str(ROOT / "benchmarks" / "rival_recorder.py")
+    fault_bench.run([sys.executable, recorder, str(tmp_path / "out"), "train.py"], folder=tmp_path)
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert [each["step"] for each in record["rounds"]] == [5, 10]
+    assert all(0 <= each["val_acc"] <= 1 and each["train_loss"] > 0 for each in record["rounds"])
+
+
+EVALUATING = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+optimizer, criterion = torch.optim.SGD(model.parameters(), lr=0.1), torch.nn.CrossEntropyLoss()
+x, y = torch.randn(8, 3), torch.randint(0, 2, (8,))
+for epoch in range(2):
+    for _ in range(5):
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for _ in range(3):
+            criterion(model(x), y)
+"""
 
 
 def test_every_alarm_of_the_published_rules_names_some_fault_of_the_list():
