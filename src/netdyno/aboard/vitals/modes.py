@@ -86,7 +86,7 @@ class Modes(Vital):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self.seen: dict[int, Seen] = {}
-        self.waiting: list[tuple[Seen, bool, bool, int | None]] = []
+        self.waiting: list[tuple[Seen, bool, bool]] = []
         self.usual: int | None = None
         self.last: Seen | None = None
         self.axis: tuple[int, tuple[int, ...], Line | None] = (0, (), None)
@@ -172,26 +172,25 @@ class Modes(Vital):
             if known.training_line is None:
                 known.training_line = call.line
             if len(self.waiting) < WAITING:
-                self.waiting.append((known, top, awake, None))
+                self.waiting.append((known, top, awake))
             return
         self._evaluated(known, top, awake, call)
 
-    def _evaluated(self, known: Seen, top: bool, awake: bool, call: Call | None) -> None:
+    def _evaluated(self, known: Seen, top: bool, awake: bool, call: Call) -> None:
         updates = self.watch.updates
         if updates != known.last_round:
             known.last_round = updates
             known.rounds += 1
             known.run = 0
-            if call is not None and not known.training and known.norms and not top and known.rounds <= ROUNDS:
+            if not known.training and known.norms and not top and known.rounds <= ROUNDS:
                 self._bare(known, call.module)
         known.evaluations += 1
-        if call is not None:
-            if known.evaluation_line is None:
-                known.evaluation_line = call.line
-            first = call.args[0] if call.args else None
-            known.run = known.run + 1 if first is not None and known.input() is first else 1
-            known.repeats = max(known.repeats, known.run)
-            known.input = _weak(first) or _nothing
+        if known.evaluation_line is None:
+            known.evaluation_line = call.line
+        first = call.args[0] if call.args else None
+        known.run = known.run + 1 if first is not None and known.input() is first else 1
+        known.repeats = max(known.repeats, known.run)
+        known.input = _weak(first) or _nothing
         if top and (awake or not known.sensitive):
             known.in_training += 1
             if updates != known.last_training_round:
@@ -207,13 +206,10 @@ class Modes(Vital):
         if not waiting:
             return
         self.usual = len(waiting) if self.usual is None else min(self.usual, len(waiting))
-        # Micro-batches and several losses differ by a few calls; an evaluation without no_grad is many.
-        extra = len(waiting) - self.usual if len(waiting) > self.usual else 0
-        for place, (known, top, awake, _) in enumerate(waiting):
-            if place < extra:
-                self._evaluated(known, top, awake, None)
-            else:
-                self._trained(known, top, awake)
+        # What comes before the last usual ones may be an evaluation that forgot no_grad, or a step with more calls: nobody
+        # knows which, so it counts for neither.
+        for known, top, awake in waiting[-self.usual :]:
+            self._trained(known, top, awake)
 
     def _trained(self, known: Seen, top: bool, awake: bool) -> None:
         known.training += 1
