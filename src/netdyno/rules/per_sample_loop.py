@@ -16,7 +16,7 @@ from netdyno.records.measured import Split
 from netdyno.rules._base import rule
 
 # A batch of fewer samples may be anything: layers, heads, steps of time.
-BATCH = 8
+BATCH = 16
 # Smaller last batches make it a little less on average.
 NEARLY = 0.85
 WORTH_A_WORD = 0.20  # calls of operators are counted, and their time is an estimate
@@ -34,13 +34,14 @@ def per_sample_loop(
 ) -> Finding | None:
     if waste.batch is None or waste.batch < BATCH:
         return None
-    return _reads(waste.batch, timeline, sites, lines) or _calls(waste, timeline, table)
+    return _reads(waste, timeline, sites, lines) or _calls(waste, timeline, table)
 
 
-def _reads(batch: int, timeline: StepTimeline, sites: SyncSites | None, lines: LineCosts | None) -> Finding | None:
+def _reads(waste: Waste, timeline: StepTimeline, sites: SyncSites | None, lines: LineCosts | None) -> Finding | None:
     if sites is None or lines is None or not lines.samples:
         return None
-    each = [one for one in sites.sites if one.per_step >= NEARLY * batch]
+    batch = waste.batch or 0
+    each = [one for one in sites.sites if one.per_step >= NEARLY * batch * _batches(waste)]
     if not each:
         return None
     worst = max(each, key=lambda one: one.per_step)
@@ -80,9 +81,10 @@ def _calls(waste: Waste, timeline: StepTimeline, table: OpTable | None) -> Findi
     if table is None or batch in waste.sizes or not table.dispatches:
         return None
     taken = sum(op.calls for op in table.ops if op.name in TAKES)
-    many = [op for op in table.ops if op.calls >= NEARLY * batch and op.name not in TAKES and _times(op.calls, batch)]
+    least = NEARLY * batch * _batches(waste)
+    many = [op for op in table.ops if op.calls >= least and op.name not in TAKES and _times(op.calls, batch)]
     calls = sum(op.calls for op in many) + taken
-    if taken < NEARLY * batch or len(many) < 2 or calls < table.dispatches / 2:
+    if taken < least or len(many) < 2 or calls < table.dispatches / 2:
         return None
     part = calls / table.dispatches
     share = timeline.share(*WORK) * part * (1 - 2 / batch)
@@ -100,6 +102,11 @@ def _calls(waste: Waste, timeline: StepTimeline, table: OpTable | None) -> Findi
     )
 
 
+def _batches(waste: Waste) -> float:
+    """Batches per update: where gradients are accumulated, each of them is read from and gone through."""
+    return max(1.0, waste.passes / waste.updates) if waste.updates else 1.0
+
+
 def _times(calls: float, batch: int) -> bool:
     """Whether calls come in multiples of the batch, give or take one that is for all."""
     return min(calls % batch, batch - calls % batch) <= 3
@@ -110,11 +117,11 @@ def _timeline() -> StepTimeline:
     return StepTimeline(steps=100, step=step, phases={"forward": step})
 
 
-def _read(per_step: float, samples: int) -> tuple[Waste, StepTimeline, SyncSites, LineCosts]:
+def _read(per_step: float, samples: int, *, passes: int = 100) -> tuple[Waste, StepTimeline, SyncSites, LineCosts]:
     where = Place(file="train.py", line=22)
     line = LineCost(where=where, function="main", phase="sync", samples=samples, share=samples / 100)
     return (
-        Waste(updates=100, cores=2, threads=1, batch=128),
+        Waste(updates=100, cores=2, threads=1, batch=128, passes=passes),
         _timeline(),
         SyncSites(sites=(SyncSite(where=where, call=".item()", per_step=per_step),)),
         LineCosts(lines=(line,), samples=100, hz=50),
@@ -129,5 +136,12 @@ def _loop(batch: int, *, sizes: tuple[int, ...] = (), times: int = 64) -> tuple[
 
 
 SICK = (_read(128.0, 60), _loop(64))
-# One read an update; reads that take no time; time steps; a sequence as long as the batch; a batch of few.
-WELL = (_read(1.0, 60), _read(128.0, 2), _loop(50), _loop(64, sizes=(64,)), _loop(4, times=4))
+# One read in each of many batches that make an update; one read an update; reads that take no time; time steps; a sequence as long as the batch; a batch of few.
+WELL = (
+    _read(128.0, 60, passes=12800),
+    _read(1.0, 60),
+    _read(128.0, 2),
+    _loop(50),
+    _loop(64, sizes=(64,)),
+    _loop(4, times=4),
+)

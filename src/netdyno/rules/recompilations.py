@@ -7,7 +7,7 @@ Try:        keep what changes out of the compiled module or in a tensor; pad sha
 Not this:   one compilation for training and one for evaluation, a second one for the last, smaller batch.
 """
 
-import os
+import re
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place, ScriptTrace
@@ -37,17 +37,25 @@ def recompilations(waste: Waste, trace: ScriptTrace) -> Finding | None:
         saves=Saving(low=high / 2, high=high),
         because={"times": float(worst.times), "compile_s": worst.seconds, "span_s": trace.span_s},
         fix="keep numbers that change in every call out of the compiled module, or in a tensor; mark sizes that vary as dynamic",
-        where=worst.where,
+        where=_where(worst),
         confidence=0.95,
         explains=("costly-line", "python-bound", "compute-bound"),
     )
 
 
+def _where(worst: Recompiled) -> Place | None:
+    """The line that the guard stands for, where the compiler names it; the function's otherwise."""
+    line = re.search(rf":(\d+) in {re.escape(worst.function)}\b", worst.reason)
+    if line is None or worst.where is None:
+        return worst.where
+    return Place(file=worst.where.file, line=int(line[1]))
+
+
 def _guard(worst: Recompiled) -> str:
     if not worst.reason:
         return ""
-    guard = worst.reason.strip().splitlines()[-1].split("#")[0].strip(" -")
-    return f"; the guard that failed last: {os.path.basename(guard) if guard.startswith('/') else guard}"
+    guard = worst.reason.strip().splitlines()[0].split("#")[0].partition(": ")[2].strip()
+    return f"; the guard that failed last: `{guard}`" if guard else ""
 
 
 def _case(times: int, seconds: float, span: float = 20.0, limit: int = 8) -> tuple[Waste, ScriptTrace]:
@@ -56,7 +64,7 @@ def _case(times: int, seconds: float, span: float = 20.0, limit: int = 8) -> tup
         where=Place(file="train.py", line=19),
         times=times,
         seconds=seconds,
-        reason="0/7: self.seen == 8",
+        reason="0/7: self.seen == 8    # self.seen += 1\nUser stack trace:\n  ...",
     )
     trace = ScriptTrace(
         attached="",

@@ -330,6 +330,8 @@ def _recompiled() -> tuple[list[dict[str, Any]], int, float]:
         key = (str(one.co_name), str(one.co_filename), int(one.co_firstlineno or 0))
         seconds = float(one.entire_frame_compile_time_s or 0.0)
         spent += seconds
+        if one.co_name is None:
+            continue  # a frame that was not taken on, as after the limit
         entry = told.setdefault(
             key,
             {"function": key[0], "where": {"file": key[1], "line": key[2]}, "times": 0, "seconds": 0.0, "reason": ""},
