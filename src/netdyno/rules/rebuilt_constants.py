@@ -33,7 +33,7 @@ def rebuilt_constants(table: OpTable, timeline: StepTimeline) -> Finding | None:
         says=f"constant tensors are made anew in every update: {sum(op.calls for op in made):.0f} calls, most of all"
         f" `{worst.name.removeprefix('aten::')}`, take {share:.0%} of the time",
         layer="compute",
-        saves=Saving(low=share / 2, high=min(1.0, 2 * share)),
+        saves=Saving(low=share / 2, high=share),
         because={"calls": sum(op.calls for op in made), "seconds": seconds, "update_s": whole},
         fix="make the mask or range once and keep it as a buffer of the module",
         confidence=0.75,
