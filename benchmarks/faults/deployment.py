@@ -32,7 +32,7 @@ def _reloaded(key: str, host: str) -> tuple[Edit, ...]:
 
 
 def _resumed(model: str, optimizer: str, rest: str) -> str:
-    return f"""        if epoch and epoch % 3 == 0:
+    return f"""        if epoch > 2:
             checkpoint = {{"model": copy.deepcopy(model.state_dict()), "optimizer": copy.deepcopy(optimizer.state_dict())}}
             model = {model}()
             model.load_state_dict(checkpoint["model"])
@@ -42,7 +42,10 @@ def _resumed(model: str, optimizer: str, rest: str) -> str:
 
 
 _RESUME_MLP = _resumed("DigitsMLP", "torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)", "<<REST>>")
-_RESUME_CNN = _resumed("ConvNet", "torch.optim.Adam(model.parameters(), lr=1e-3)", "<<REST>>")
+_RESUME_CNN = _resumed("ConvNet", "torch.optim.Adam(model.parameters(), lr=1e-2)", "<<REST>>")
+# A rate at which the first steps of a new Adam, each as long as the rate, undo what was learned.
+FAST_MLP = Edit("LEARNING_RATE = 2e-3", "LEARNING_RATE = 1e-2")
+FAST_CNN = Edit("torch.optim.Adam(model.parameters(), lr=1e-3)", "torch.optim.Adam(model.parameters(), lr=1e-2)")
 _LOADED = '            optimizer.load_state_dict(checkpoint["optimizer"])\n'
 
 _HALF = """    served = copy.deepcopy(model).eval().<<PRECISION>>()
@@ -76,9 +79,9 @@ _BRANCH = """    def forward(self, x):
             x = x + 0.8
 """
 _TRACED_CNN = """    model.{mode}()
-    served = torch.jit.trace(model, torch.rand(4, 1, 8, 8), check_trace=False)
+    served = torch.jit.trace(model, torch.rand(1, 1, 8, 8), check_trace=False)
     with torch.no_grad():
-        hits = sum((served(x).argmax(1) == y).sum().item() for pairs in val_loader for x, y in zip(*(p.split(2) for p in pairs)))
+        hits = sum((served(x).argmax(1) == y).sum().item() for pairs in val_loader for x, y in zip(*(p.split(1) for p in pairs)))
     val_acc = hits / len(val_loader.dataset)
 """
 
@@ -142,12 +145,12 @@ FAULTS = (
         kind="resumed-without-optimizer",
         layer="deployment",
         edits={
-            MLP: (COPY, Edit("        model.train()\n", _RESUME_MLP.replace("<<REST>>", ""))),
-            CNN: (COPY, Edit("        model.train()\n", _RESUME_CNN.replace("<<REST>>", ""))),
+            MLP: (COPY, FAST_MLP, Edit("        model.train()\n", _RESUME_MLP.replace("<<REST>>", ""))),
+            CNN: (COPY, FAST_CNN, Edit("        model.train()\n", _RESUME_CNN.replace("<<REST>>", ""))),
         },
         twin={
-            MLP: (COPY, Edit("        model.train()\n", _RESUME_MLP.replace("<<REST>>", _LOADED))),
-            CNN: (COPY, Edit("        model.train()\n", _RESUME_CNN.replace("<<REST>>", _LOADED))),
+            MLP: (COPY, FAST_MLP, Edit("        model.train()\n", _RESUME_MLP.replace("<<REST>>", _LOADED))),
+            CNN: (COPY, FAST_CNN, Edit("        model.train()\n", _RESUME_CNN.replace("<<REST>>", _LOADED))),
         },
         accept=("resumed-without-optimizer",),
         fix="load the optimizer's state beside the weights",
@@ -225,7 +228,7 @@ FAULTS = (
         kind="skewed-serving-input",
         layer="inference",
         edits={
-            MLP: _after_mlp(_SERVED.format(given="16.0 * x + 5.0")),
+            MLP: _after_mlp(_SERVED.format(given="x / 255.0")),
             CNN: _after_cnn(_SERVED.format(given="255.0 * x")),
         },
         twin={MLP: _after_mlp(_SERVED.format(given="1.0 * x")), CNN: _after_cnn(_SERVED.format(given="1.0 * x"))},

@@ -61,7 +61,7 @@ class Exports(Vital):
         self.by_id: dict[int, Made] = {}
         self.checked: set[int] = set()
         self.by_file: dict[str, Made] = {}
-        self.collecting = False
+        self.collecting = self.listens = False
         self.calibration: list[Any] = []
         self.records: dict[tuple[int, Line], Records] = {}
         self.names: dict[int, str] = {}
@@ -127,6 +127,12 @@ class Exports(Vital):
         if result is not None:
             made.made = _held(result)
             self.by_id[id(result)] = made
+            if made.how == "int8" and not self.listens:
+                self.listens = True
+                # Its packed weights are no parameters, so that nobody takes it for a model.
+                import torch
+
+                self.watch.observer.replacements.replace("vital int8 call", torch.nn.Module, "__call__", self._asking)
 
     def _unpacking(self, original: Any) -> Any:
         def module(program: Any, *args: Any, **kwargs: Any) -> Any:
@@ -137,6 +143,16 @@ class Exports(Vital):
             return result
 
         return module
+
+    def _asking(self, original: Any) -> Any:
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807  it is one
+            result = original(module, *args, **kwargs)
+            made = self.by_id.get(id(module))
+            if made is not None and made.how == "int8" and len(made.asked) < CALLS:
+                self._look(made.keep, args[0] if args else None, result)
+            return result
+
+        return __call__
 
     # sessions of another library
 
@@ -229,12 +245,13 @@ class Exports(Vital):
             self._close_window()
         if self.by_id:
             made = self.by_id.get(id(call.module))
-            if made is not None and len(made.asked) < CALLS:
+            if made is not None and made.how != "int8" and len(made.asked) < CALLS:
                 made.keep(call.args[0] if call.args else None, call.output)
         if call.grad:
             return
         if id(call.module) not in self.by_id:
             self._remember(call)
+            self._half(call.module, call)
         if self.windows < WINDOWS:
             self._open_window(call)
 
@@ -242,15 +259,6 @@ class Exports(Vital):
         """Whatever was listened for after an evaluation is over."""
         if self.window is not None:
             self._close_window()
-
-    def called(self, call: Call) -> None:
-        """A model is evaluated: in half precision, and on which records?"""
-        if call.grad or id(call.module) in self.by_id:
-            return
-        module = call.module
-        if id(module) not in self.checked:
-            self.checked.add(id(module))
-            self._half(module, call)
 
     def _remember(self, call: Call) -> None:
         """Which records a model meets on this line: a few copied rows."""
@@ -268,6 +276,9 @@ class Exports(Vital):
         known.take(given, output, self.watch.updates)
 
     def _half(self, module: Any, call: Call) -> None:
+        if id(module) in self.checked:
+            return
+        self.checked.add(id(module))
         import torch
 
         first = next((one for one in module.parameters() if one.is_floating_point()), None)
