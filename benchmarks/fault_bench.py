@@ -19,6 +19,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -179,6 +180,14 @@ def placed(job: Job, root: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PROGRAM).write_text(job.text, encoding="utf-8")
     return folder
+
+
+@contextlib.contextmanager
+def alone(job: Job) -> Iterator[Path]:
+    """A folder with the program and nothing else, which goes away: no run finds what another one left."""
+    with tempfile.TemporaryDirectory(prefix="fault-bench-") as name:
+        (Path(name) / PROGRAM).write_text(job.text, encoding="utf-8")
+        yield Path(name)
 
 
 class Ended(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import rival_rules
-from benchmarks.fault_bench import HERE, Bench, Entry, Job, over_all, placed, run, say
-from benchmarks.fault_score import Share
+from benchmarks.fault_bench import HERE, Bench, Entry, Job, alone, over_all, run, say
+from benchmarks.fault_score import PROGRAM, Share
 
 LIMIT_S = 300  # of a recorded run, which looks often
 LOG_LIMIT_S = 60  # of a tool that reads a log
@@ -73,17 +73,17 @@ def available(python: str, root: Path) -> list[str]:
 
 def judged(job: Job, root: Path, python: str, packages: Sequence[str]) -> dict[str, Any]:
     """The alarms that each raised, in their order; None for one that failed."""
-    folder, out = placed(job, root), root / "rival-records" / job.key
+    out = root / "rival-records" / job.key
     recorder = str(HERE / "rival_recorder.py")
-    ended = run([sys.executable, recorder, str(out), "train.py"], folder=folder, environment=dict(job.environment), limit_s=LIMIT_S)  # fmt: skip
+    with alone(job) as folder:
+        command = [sys.executable, recorder, str(out), PROGRAM]
+        ended = run(command, folder=folder, environment=dict(job.environment), limit_s=LIMIT_S)
     record = out / "record.json"
     if not record.is_file():
         return {"alarms": dict.fromkeys((*rival_rules.RULES, *packages)), "says": ended.err[-300:]}
     found: dict[str, list[str] | None] = {**rival_rules.alarms(json.loads(record.read_text()))}
     for name in packages:
-        found[name] = (
-            package_alarms(name, python, out) if name in PACKAGES else ridden_alarms(name, python, job, folder)
-        )
+        found[name] = package_alarms(name, python, out) if name in PACKAGES else ridden_alarms(name, python, job)
     record.unlink()  # some megabytes each
     return {"alarms": found}
 
@@ -99,12 +99,12 @@ def package_alarms(name: str, python: str, folder: Path) -> list[str] | None:
     return list(dict.fromkeys(_name(each) for each in findings if str(each.get("severity")).lower() not in QUIET))
 
 
-def ridden_alarms(name: str, python: str, job: Job, folder: Path) -> list[str] | None:
+def ridden_alarms(name: str, python: str, job: Job) -> list[str] | None:
     """What a package says that rides with the script, remarks left out."""
     module, words = RIDERS[name]
-    ended = run(
-        [python, str(HERE / module), "train.py"], folder=folder, environment=dict(job.environment), limit_s=LIMIT_S
-    )
+    with alone(job) as folder:
+        command = [python, str(HERE / module), PROGRAM]
+        ended = run(command, folder=folder, environment=dict(job.environment), limit_s=LIMIT_S)
     lines = [line for line in ended.out.splitlines() if line.startswith(words)]
     if not lines:
         return None

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT))  # the benches are no part of the installed packag
 
 from benchmarks import fault_bench, fault_oracle, fault_page, fault_rivals, rival_rules  # noqa: E402
 from benchmarks.fault_bench import Answer, Bench, Entry, Job  # noqa: E402
-from benchmarks.fault_score import Truth  # noqa: E402
+from benchmarks.fault_score import Truth, worse_by_ranks  # noqa: E402
 from benchmarks.faults import _base, compound, controls, unknown  # noqa: E402
 
 PROGRAMS = (*controls.CONTROLS, *unknown.UNKNOWN)
@@ -110,6 +110,25 @@ def test_the_result_line_is_read_and_its_lack_is_no_number():
     assert fault_oracle.result_in('result: {"val_loss": 0.25}\n', "val_loss") == 0.25
     for text in ("", "result: {}", 'result: {"val_loss": null}'):
         assert fault_oracle.result_in(text, "val_loss") != fault_oracle.result_in(text, "val_loss")
+
+
+TOY = """
+import json, os, random
+random.seed(int(os.environ["SEED"]))
+assert not os.path.exists("left.txt")
+open("left.txt", "w").close()
+print("result: " + json.dumps({"val_loss": RESULT + random.random()}))
+"""
+
+
+def test_the_oracle_tells_harm_from_none_and_remembers_hosts(tmp_path):
+    well, sick, broken = (fault_bench.job_of(TOY.replace("RESULT", text)) for text in ("0", "5", "1 / 0"))
+    runs = [[fault_oracle.metric(job, seed, "val_loss", tmp_path) for seed in range(5)] for job in (well, sick, broken)]
+    worse = [worse_by_ranks(each, runs[0], better="lower") for each in runs]
+    assert worse[0] > fault_oracle.LEVEL
+    assert worse[1] < fault_oracle.LEVEL
+    assert worse[2] < fault_oracle.LEVEL
+    assert len(list((tmp_path / "plain-runs").iterdir())) == 15
 
 
 def toy_bench():
