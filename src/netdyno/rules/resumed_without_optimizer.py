@@ -19,16 +19,19 @@ from netdyno.rules._base import rule
 WORSE, WAVERS = 1.25, 2.0
 # Losses it takes to say so.
 ENOUGH = 6
+# Three resumptions, after each of which the first losses are higher: training that goes on well has them lower.
+TIMES, HIGHER = 3, 1.1
 
 
 @rule(stage="use")
 def resumed_without_optimizer(use: SaveUse) -> Finding | None:
-    resumed = next((load for load in use.loads if _resumed(load)), None)
-    if resumed is None:
+    all_resumed = [load for load in use.loads if _resumed(load)]
+    if not all_resumed:
         return None
+    resumed = max(all_resumed, key=lambda load: _jump(load) or 0.0)
     jump = _jump(resumed)
-    harmed = jump is not None and jump >= WORSE and _beyond_noise(resumed)
-    if not harmed and not resumed.with_optimizer:
+    harmed = (jump is not None and jump >= WORSE and _beyond_noise(resumed)) or _each_time(all_resumed)
+    if not harmed and not resumed.with_optimizer and len(all_resumed) < TIMES:
         return None
     told = f"; the loss went from {median(resumed.before):.3g} to {median(resumed.after):.3g}" if harmed else ""
     return Finding(
@@ -47,8 +50,17 @@ def resumed_without_optimizer(use: SaveUse) -> Finding | None:
 def _resumed(load: StateLoad) -> bool:
     if load.fresh is None or load.optimizer_loads or not load.trained or load.missing_count:
         return False
-    # In one process: the same settings as before. From another's file: a file that holds what was not used.
-    return load.same_settings if load.before else load.with_optimizer
+    # In one process: the same settings as before, and the weights just left. From another's file: it holds what was not used.
+    return load.same_settings and load.captured == load.at if load.before else load.with_optimizer
+
+
+def _each_time(loads: list[StateLoad]) -> bool:
+    rises = [
+        median(one.after[1 : 1 + ENOUGH]) / median(one.before)
+        for one in loads
+        if len(one.after) > ENOUGH and one.before and median(one.before) > 0
+    ]
+    return len(rises) >= TIMES and min(rises) > 1 and median(rises) >= HIGHER
 
 
 def _kept(load: StateLoad) -> str:
@@ -82,6 +94,7 @@ def _load(**fields: Any) -> StateLoad:
             | {
                 "strict": True,
                 "at": 200,
+                "captured": 200,
                 "trained": 200,
                 "fresh": "Adam",
                 "same_settings": True,
@@ -103,8 +116,9 @@ SICK = (
     (_use(_load(after=JUMPED)),),
     (_use(_load(with_optimizer=True, after=(0.5, 0.5, 0.5, 0.49, 0.5, 0.48))),),
 )
-# The state was loaded; another rate (fine-tuning); no jump and nothing in the file; only evaluated afterwards; an optimizer without state.
+# The weights of the beginning again; the state was loaded; another rate (fine-tuning); no jump and nothing in the file; only evaluated afterwards; an optimizer without state.
 WELL = (
+    (_use(_load(captured=0, after=JUMPED)),),
     (_use(_load(with_optimizer=True, optimizer_loads=1, after=JUMPED)),),
     (_use(_load(same_settings=False, after=JUMPED)),),
     (_use(_load(after=(0.5, 0.5, 0.49, 0.5, 0.52, 0.5))),),

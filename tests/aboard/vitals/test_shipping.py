@@ -65,6 +65,17 @@ def test_other_records_are_no_skew():
     assert met(torch.rand(20, 8, generator=chance), 255 * torch.rand(20, 8, generator=chance)) == []
 
 
+def test_other_records_of_ones_and_zeros_are_no_exchange_of_columns():
+    chance = torch.Generator().manual_seed(1)
+    assert (
+        met(
+            (torch.rand(60, 40, generator=chance) > 0.7).float()[:, :8],
+            (torch.rand(60, 8, generator=chance) > 0.7).float(),
+        )
+        == []
+    )
+
+
 def test_answers_of_older_weights_are_forgotten():
     seen = Records("Net", Line("serve.py", 1, "main"))
     seen.take(torch.rand(4, 8), torch.rand(4, 2), 1)

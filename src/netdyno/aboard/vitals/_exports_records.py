@@ -8,6 +8,8 @@ ROWS, BYTES = 256, 2 << 20
 # The same record in another scale has the same standardised moments but for rounding; another record differs by far more.
 SAME = 2e-3
 FLOOR = 1e-9
+# Columns that are compared for an exchange, how near they must come in standard deviations, and how many of them must.
+WIDEST, SIMILAR, MOST_COLUMNS = 4096, 1e-3, 0.95
 
 
 class Records:
@@ -42,14 +44,20 @@ class Records:
         self.count += rows.shape[0]
         self.bytes += rows.shape[0] * per_row
 
-    def table(self) -> Any:
-        """Per row: moments that no scale and no order changes, where its numbers lie, mean and deviation."""
+    def standard(self) -> tuple[Any, Any, Any]:
+        """The rows without their mean and scale, and these."""
         import torch
 
         rows = torch.cat([one.reshape(one.shape[0], -1).double().cpu() for one in self.given])
         mean, std = rows.mean(1), rows.std(1, correction=0)
-        z = (rows - mean[:, None]) / std.clamp_min(FLOOR)[:, None]
-        ramp = torch.linspace(-1, 1, rows.shape[1], dtype=torch.double)
+        return (rows - mean[:, None]) / std.clamp_min(FLOOR)[:, None], mean, std
+
+    def table(self) -> Any:
+        """Per row: moments that no scale and no order changes, where its numbers lie, mean and deviation."""
+        import torch
+
+        z, mean, std = self.standard()
+        ramp = torch.linspace(-1, 1, z.shape[1], dtype=torch.double)
         moments = [z.pow(3).mean(1), z.pow(4).mean(1), z.pow(5).mean(1), z.pow(6).mean(1).log1p()]
         return torch.stack([*moments, (z * ramp).mean(1), (z * ramp.square()).mean(1), mean, std], 1)
 
@@ -90,6 +98,14 @@ def _skew(one: Records, other: Records) -> dict[str, Any] | None:
     offset = ((theirs[:, 6] - scale * mine[:, 6]).abs() / theirs[:, 7].clamp_min(FLOOR)).median()
     moved = (mine[:, 4:6] - theirs[:, 4:6]).abs().max(1).values > 10 * SAME
     permuted = bool(moved.double().mean() > 0.9)
+    if permuted and not _one_order(one.standard()[0][best.indices[matched]], other.standard()[0][matched]):
+        return None  # other records, with as many ones and zeros
+    if not permuted and bool(moved.any()):
+        kept = matched.nonzero()[:, 0][~moved]
+        matched = matched.clone().fill_(False)
+        matched[kept] = True
+        if not bool(matched.any()):
+            return None
     before, after = one.answers()[best.indices[matched]], other.answers()[matched]
     if not before.is_floating_point():
         flips = (before != after).double().mean()
@@ -99,6 +115,16 @@ def _skew(one: Records, other: Records) -> dict[str, Any] | None:
         "model": one.model, "rows": int(matched.sum()), "scale": float(scale), "offset": float(offset), "permuted": permuted,
         "flips": float(flips), "reference": _place(one.line), "where": _place(other.line),
     }  # fmt: skip
+
+
+def _one_order(mine: Any, theirs: Any) -> bool:
+    """Whether one and the same exchange of columns makes all rows of these of those."""
+    import torch
+
+    if mine.shape[0] < 2 or mine.shape[1] > WIDEST:
+        return False
+    apart = torch.cdist(mine.T.contiguous(), theirs.T.contiguous(), p=float("inf"))
+    return bool((apart.min(0).values < SIMILAR).double().mean() > MOST_COLUMNS)
 
 
 def _place(line: Line) -> dict[str, Any] | None:

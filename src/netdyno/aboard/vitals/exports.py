@@ -294,7 +294,7 @@ class Exports(Vital):
 
     def _open_window(self, call: Call) -> None:
         output = tensor_of(call.output)
-        if output is None or not output.is_floating_point() or not output.numel() or "torch._dynamo" in sys.modules:
+        if output is None or not output.is_floating_point() or not output.numel() or _compiled(call.module):
             return
         kind = _shares(output)
         if kind is None:
@@ -363,6 +363,11 @@ class Exports(Vital):
     def summary(self) -> dict[str, Any] | None:
         """What was made, and how it answers."""
         return self.told if self.told is not None and any(self.told.values()) else None
+
+
+def _compiled(module: Any) -> bool:
+    """Whether the compiler listens to it: it must not meet a function of ours."""
+    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def _is_same(given: Any, before: Any) -> bool:
