@@ -110,8 +110,7 @@ class ModelConsistency(Noun, frozen=True, kw_only=True):
     that mode; `by_norms`: the part of the normalisation layers; `flips`: the share of rows whose largest output changes.
     `in_training`: all of it in training mode against evaluation mode. `own_only` layers normalise by their batch in any mode.
     `loss_eval`, `loss_as_evaluated`: the script's own loss on those rows. `alone`: a row by itself against the same row in
-    its batch; `alone_shape` and `row_shape`: shapes of the answer to a batch of one and of one row of a larger batch. `padded`: a row
-    without padding against the same row padded to the longest length that the script used, `padded_flips` the share of such rows whose largest output changes.
+    its batch; `alone_shape` and `row_shape`: shapes of the answer to a batch of one and of one row of a larger batch.
     `single_rows`: the script itself called it with one row. On `batches` kept training batches of `batch_rows` rows,
     `train_loss` is the loss where normalisation takes each batch's own statistics, and `train_loss_eval` the loss with running
     ones (nothing else differs), `worse_batches` of them are worse with running ones. `mixed` is how much more the means of batches differ
@@ -136,9 +135,6 @@ class ModelConsistency(Noun, frozen=True, kw_only=True):
     single_rows: bool = False
     own_only: int = 0
     in_training: float | None = None
-    padded: float | None = None
-    padded_flips: float | None = None
-    padded_rows: int = 0
     batches: int = 0
     batch_rows: int = 0
     train_loss: float | None = None

@@ -62,8 +62,6 @@ class Asked:
         self.trained: list[tuple[Question, Any]] = []
         self.pairs = 0  # training calls whose rows are those of their outputs and targets
         self.odd = 0
-        self.widths: set[int] = set()  # of two-axis inputs: lengths of sequences
-        self.widest = 0
         self.single = False
         self.line: Line | None = None
         self.loader_line: Line | None = None
@@ -109,7 +107,6 @@ class Consistent(Vital):
     def called(self, call: Call) -> None:
         """Keep what went into training."""
         if call.grad:
-            self._measure(call)
             self._keep(call)
 
     def every_called(self, call: Call) -> None:
@@ -117,23 +114,11 @@ class Consistent(Vital):
         if call.grad:
             return
         self.last = None
-        self._measure(call)
         begins = self.begins or self.updates != self.watch.updates
         self.updates, self.begins = self.watch.updates, False
         if begins and (self.evaluations < GRANTED or self.watch.affords()):
             self.evaluations += 1
             self._keep(call)
-
-    def _measure(self, call: Call) -> None:
-        """How long sequences are."""
-        first = call.args[0] if call.args else None
-        known = self._of(call.module)
-        if known is None or first is None or getattr(first, "ndim", 0) != 2:
-            return
-        width = int(first.shape[1])
-        known.widest = max(known.widest, width)
-        if len(known.widths) < 2:
-            known.widths.add(width)
 
     def _keep(self, call: Call) -> None:
         known = self._of(call.module)
@@ -233,9 +218,6 @@ class Consistent(Vital):
         for known, module in order[:MODELS]:
             if known.trained and (known.question is None or _first_of(known.question).shape[0] < 2):
                 known.question, known.target = known.trained[-1]
-            # Padding shows in batches only.
-            if known.widths and len(known.widths) > 1 and known.trained:
-                known.question, known.target = known.trained[-1]
             if known.question is None or time.perf_counter() > self.until:
                 continue
             with as_it_was(module) as restore:
@@ -293,7 +275,6 @@ class Answers:
             self.other_inputs,
             self.training,
             self.alone,
-            self.padding,
             self.names,
         ):
             if self.vital.left():
@@ -458,42 +439,6 @@ class Answers:
         one, other = torch.stack(single), torch.stack(given)
         self.told["alone"] = self.apart(one, other)
         self.told["alone_flips"] = _flips(one, other)
-
-    def padding(self) -> None:
-        """Rows of token ids without what fills them up at their end."""
-        first = _first_of(self.question)
-        if first.is_floating_point() or first.dim() != 2 or len(self.known.widths) < 2 or not self.by_rows():
-            return
-        if self.told.get("again") or any(hasattr(one, "shape") for one in (*self.args[1:], *self.kwargs.values())):
-            return
-        self._unpadded(first)
-
-    def _unpadded(self, first: Any) -> None:
-        import torch
-
-        lengths = _lengths(first)
-        if lengths is None:
-            return
-        ends, fill = lengths
-        width = max(self.known.widest, first.shape[1])
-        one, other = [], []
-        for place in range(0, self.rows, max(1, self.rows // 24)):
-            row = first[place : place + 1, : ends[place]]
-            filled = torch.cat([row, row.new_full((1, width - row.shape[1]), fill)], 1)
-            short, long = self.answer(((row,), self.kwargs)), self.answer(((filled,), self.kwargs))
-            if (
-                short is None
-                or long is None
-                or not short.shape == long.shape == self.plain[:1].shape
-                or not self.vital.left()
-            ):
-                return
-            one.append(short[0])
-            other.append(long[0])
-        if one:
-            self.told["padded_rows"] = len(one)
-            self.told["padded"] = self.apart(torch.stack(one), torch.stack(other))
-            self.told["padded_flips"] = _flips(torch.stack(one), torch.stack(other))
 
     # classes
 
@@ -757,21 +702,6 @@ def _mixed(heard: dict[str, list[Any]]) -> float | None:
     between = means.var(0) * rows
     ratio = between[within > 1e-12] / within[within > 1e-12]
     return float(ratio.median()) if len(ratio) else None
-
-
-def _lengths(ids: Any) -> tuple[list[int], int] | None:
-    """Where each row's tokens end, and the id that fills rows up; None unless one id fills up rows at their end and stands nowhere else."""
-    last = ids[:, -1]
-    filled = last[(ids[:, -1] == ids[:, -2])] if ids.shape[1] > 2 else last[:0]
-    if not len(filled):
-        return None
-    fill = int(filled.mode().values)
-    ends = (ids != fill).long().flip(1).argmax(1)
-    lengths = (ids.shape[1] - ends).tolist()
-    within = sum(int((ids[place, :length] == fill).sum()) for place, length in enumerate(lengths))
-    if within or max(lengths) != ids.shape[1] or min(lengths) < 1:
-        return None
-    return [int(length) for length in lengths], fill
 
 
 def _best(table: list[list[int]]) -> int:
