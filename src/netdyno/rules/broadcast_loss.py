@@ -27,7 +27,13 @@ def broadcast_loss(losses: LossCalls, traces: CallTraces | None = None) -> Findi
         if made is None or made.name not in ("sub", "__sub__", "rsub", "__rsub__") or len(made.shapes) != 2:
             continue
         one, other = made.shapes
-        if -2 in made.inputs and max(made.inputs) >= 0 and {len(one), len(other)} == {1, 2} and _spreads(one, other):
+        if (
+            trace is not None
+            and -2 in (origins := [trace.origin(each) for each in made.inputs])
+            and max(origins) >= 0
+            and {len(one), len(other)} == {1, 2}
+            and _spreads(one, other)
+        ):
             return _finding(one, other, "a difference", made.where, LIKELY)
     return None
 
