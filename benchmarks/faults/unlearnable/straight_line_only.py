@@ -22,7 +22,7 @@ def main():
     train, val = (x[:1800], y[:1800]), (x[1800:], y[1800:])
     loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True)
     model = nn.Linear(4, 1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
     for epoch in range(15):
         model.train()
         total = 0.0
