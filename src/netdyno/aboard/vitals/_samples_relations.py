@@ -115,7 +115,7 @@ def drift(x: Any, held: Any) -> dict[str, Any]:
              "eval_mean": float(held_means[f]), "eval_std": float(held_stds[f])}
             for f in worst if bool(far[f])
         ],
-        "drifted_share": float(far.double().sum() / max(1, int((moves | held_moves).sum()))),
+        "drifted_share": min(1.0, float(far.double().sum() / max(1, int((moves | held_moves).sum())))),
     }  # fmt: skip
     both = moves & held_moves
     if int(both.sum()) >= 1:
@@ -124,8 +124,9 @@ def drift(x: Any, held: Any) -> dict[str, Any]:
         told["scale_spread"] = float((ratios - ratios.median()).abs().median())
         own, other = _standard(means[both], stds[both]), _standard(held_means[both], held_stds[both])
         told["standardised"] = "training" if own and not other else "evaluation" if other and not own else ""
-    if 2 <= int(far.sum()) <= 3:
-        told |= _swapped(x, held, gaps, [int(f) for f in far.nonzero().flatten()], chance)
+    beyond = gaps > max(0.12, chance)
+    if 2 <= int(beyond.sum()) <= 3:
+        told |= _swapped(x, held, gaps, [int(f) for f in beyond.nonzero().flatten()], chance)
     return told
 
 
@@ -154,7 +155,7 @@ def _swapped(x: Any, held: Any, gaps: Any, far: list[int], chance: float) -> dic
             if i < j:
                 after = float(_gaps(x[:, [i, j]], held[:, [j, i]]).max())
                 before = float(min(gaps[i], gaps[j]))
-                if after < max(chance, 0.5 * before) and before > 0.25:
+                if after < 0.6 * before and after < chance:
                     return {"swapped": [i, j], "swap_before": before, "swap_after": after}
     return {}
 
