@@ -131,7 +131,8 @@ def score_notes(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sco
     yield (
         f"{len(harmless)} programs are not in the table because the oracle found their fault to make nothing worse; "
         f"{untried} of {len(marks)} were not put to the oracle yet. Findings that are told as symptoms under another one are no "
-        f"guesses; counted as guesses too, precision is {sums.precision_all:.2f}. {sums.programs - sums.answered} programs got no answer "
+        f"guesses; counted as guesses too, precision is {sums.precision_all:.2f}. Offers of time or memory count as wrong guesses in a "
+        f"program whose fault is another; without them precision is {sums.precision_faults:.2f}. {sums.programs - sums.answered} programs got no answer "
         "and count as missed."
     )
     yield ""

@@ -57,6 +57,7 @@ class Mark(NamedTuple):
     symptoms: int  # findings that name no cause and are told as symptoms
     place: bool | None
     confidence: float
+    offers: int = 0  # of the wrong ones, those that offer time or memory and name no fault
 
 
 def told(outcomes: Iterable[Mapping[str, Any]]) -> tuple[Told, ...]:
@@ -112,6 +113,7 @@ def mark(findings: Sequence[Told], truth: Truth, *, answered: bool = True) -> Ma
         symptoms=sum(one.rule in folded for one in others),
         place=_placed(right, truth),
         confidence=first.confidence if first else 0.0,
+        offers=sum(one.rule not in folded and one.stage in SLOW_STAGES for one in others),
     )
 
 
@@ -175,7 +177,10 @@ def wilson(hits: int, of: int, z: float = 1.96) -> tuple[float, float]:
 
 
 class Totals(NamedTuple):
-    """The marks of many faulty programs, together. `precision_all` counts symptoms that were told as wrong too."""
+    """The marks of many faulty programs, together.
+
+    `precision_all` counts symptoms that were told as wrong too, `precision_faults` leaves offers of time and memory out.
+    """
 
     programs: int
     answered: int
@@ -185,6 +190,7 @@ class Totals(NamedTuple):
     lenient: Share
     precision: float
     precision_all: float
+    precision_faults: float
     recall: float
     f1: float
     placed: Share
@@ -196,6 +202,7 @@ def totals(marks: Sequence[Mark]) -> Totals:
     wrong, symptoms = sum(each.wrong for each in marks), sum(each.symptoms for each in marks)
     precision = named / (named + wrong) if named + wrong else 0.0
     recall = named / causes if causes else 0.0
+    faults = wrong - sum(each.offers for each in marks)
     placed = [each.place for each in marks if each.place is not None]
 
     def share(name: str) -> Share:
@@ -210,6 +217,7 @@ def totals(marks: Sequence[Mark]) -> Totals:
         lenient=share("lenient"),
         precision=precision,
         precision_all=named / (named + wrong + symptoms) if named + wrong + symptoms else 0.0,
+        precision_faults=named / (named + faults) if named + faults else 0.0,
         recall=recall,
         f1=2 * precision * recall / (precision + recall) if precision + recall else 0.0,
         placed=Share(sum(placed), len(placed)),

@@ -97,6 +97,12 @@ def test_extra_guesses_cost_precision():
     assert score.totals(marks).precision == pytest.approx(1 / 3)
 
 
+def test_an_offer_of_speed_costs_precision_unless_only_faults_are_asked_for():
+    got = score.totals([score.mark([Told("double-softmax"), Told("input-bound", stage="speed"), Told("x")], RIGHT)])
+    assert got.precision == pytest.approx(1 / 3)
+    assert got.precision_faults == pytest.approx(1 / 2)
+
+
 def test_a_program_without_an_answer_counts_as_missed():
     got = score.totals([score.mark([], RIGHT, answered=False), score.mark([Told("double-softmax")], RIGHT)])
     assert (got.answered, got.detected, got.top1.value) == (1, Share(1, 2), 0.5)
