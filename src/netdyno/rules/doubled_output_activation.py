@@ -11,7 +11,7 @@ from netdyno.records.evidence import Place
 from netdyno.records.shipping import Doubled, ShippingUse
 from netdyno.rules._base import rule
 
-# Once might be a look by hand.
+# Once might be a look by hand; the form is wrong all the same.
 OFTEN = 2
 # Scores must differ: a model that is unsure of everything has none to lose.
 PRESSED = 0.02
@@ -20,7 +20,7 @@ PRESSED = 0.02
 @rule(stage="use")
 def doubled_output_activation(use: ShippingUse) -> Finding | None:
     worst = max(
-        (one for one in use.doubled if one.times >= OFTEN and one.before - one.after > PRESSED),
+        (one for one in use.doubled if one.before - one.after > PRESSED),
         key=lambda one: one.times,
         default=None,
     )
@@ -33,7 +33,7 @@ def doubled_output_activation(use: ShippingUse) -> Finding | None:
         because={"times": float(worst.times), "score_before": worst.before, "score_after": worst.after},
         fix=f"leave out the second {worst.function}: the model's output has passed one already",
         where=worst.where,
-        confidence=0.95,
+        confidence=0.95 if worst.times >= OFTEN else 0.75,
     )
 
 
@@ -45,6 +45,7 @@ def _use(times: int = 8, before: float = 0.97, after: float = 0.22) -> ShippingU
     )
 
 
-SICK = ((_use(),),)
-# Once; no effect; nothing of the kind.
-WELL = ((_use(times=1),), (_use(before=0.2, after=0.19),), (ShippingUse(),))
+# Again and again; once.
+SICK = ((_use(),), (_use(times=1),))
+# No effect; nothing of the kind.
+WELL = ((_use(before=0.2, after=0.19),), (ShippingUse(),))

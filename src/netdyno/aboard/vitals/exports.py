@@ -18,8 +18,8 @@ from .modes import dropping, norming
 MOST, HELD_BYTES = 6, 64 << 20
 # Real inputs that are kept of one of them.
 CALLS, ROWS, KEPT_BYTES = 64, 256, 4 << 20
-# Windows in which a sigmoid or softmax after the model is listened for.
-WINDOWS = 24
+# Outputs that are shares, after which a sigmoid or softmax is listened for.
+WINDOWS = 64
 
 
 class Made:
@@ -241,19 +241,20 @@ class Exports(Vital):
 
     def every_called(self, call: Call) -> None:
         """Something that was made of a model is asked."""
-        if self.window is not None:
-            self._close_window()
         if self.by_id:
             made = self.by_id.get(id(call.module))
             if made is not None and made.how != "int8" and len(made.asked) < CALLS:
                 made.keep(call.args[0] if call.args else None, call.output)
         if call.grad:
+            self._close_window()
             return
         if id(call.module) not in self.by_id:
             self._remember(call)
             self._half(call.module, call)
         if self.windows < WINDOWS:
             self._open_window(call)
+        else:
+            self._close_window()
 
     def every_update(self, _number: int) -> None:
         """Whatever was listened for after an evaluation is over."""
@@ -303,6 +304,9 @@ class Exports(Vital):
 
         self.windows += 1
         self.previous = weakref.ref(output)
+        if self.window is not None:
+            return
+        # It stays for the round: `softmax(model(x))` looks the function up before it calls the model.
         self.window = Patches()
         for owner in (torch, torch.Tensor):
             self.window.replace(f"vital {kind}", owner, kind, lambda original: self._again(kind, original))
