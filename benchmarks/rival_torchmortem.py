@@ -25,7 +25,12 @@ def ridden(script: str) -> list[dict[str, str]]:
     plain = torch.Tensor.backward
 
     def entered(module, args):
-        if state["depth"] == 0 and state["model"] is None and torch.is_grad_enabled() and any(module.parameters()):
+        if (
+            state["depth"] == 0
+            and state["model"] is None
+            and torch.is_grad_enabled()
+            and next(module.parameters(), None) is not None
+        ):
             state["model"] = module
         state["depth"] += 1
 
@@ -53,7 +58,7 @@ def ridden(script: str) -> list[dict[str, str]]:
     with contextlib.suppress(BaseException):
         runpy.run_path(script, run_name="__main__")
     if state["autopsy"] is None:
-        return []
+        raise SystemExit("no update of a model was seen")  # no answer, which is not silence
     state["autopsy"].detach()
     report = state["autopsy"].get_report()
     return [{"name": each.title, "severity": each.severity.name.lower()} for each in report.findings] if report else []
