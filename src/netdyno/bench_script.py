@@ -4,7 +4,9 @@ What differs is how a script is come by: it is run in a scratch copy of its fold
 what was seen from there. Trials, verdicts and attribution are the same.
 """
 
+import ast
 import contextlib
+import difflib
 import hashlib
 import os
 import random
@@ -25,16 +27,23 @@ from netdyno.edits import _base as edits
 from netdyno.edits._base import Site, Sites
 from netdyno.errors import ArmError, NetdynoError, TargetError
 from netdyno.interventions._base import Facts
+from netdyno.lint import _base as lint
 from netdyno.progress import Listener, silent
+from netdyno.records.diagnosis import Experiment, Finding
 from netdyno.records.environment import Ceilings
 from netdyno.records.evidence import AnyEvidence, Ending, LoaderUse, Place, ScriptTrace
 from netdyno.records.record import Failure, Patch, Plan, Proposal, Record, Target, Unpatched
+from netdyno.records.trial import Change
+from netdyno.rules import _base as rules
 from netdyno.scripts.evidence import evidence as evidence_of
 from netdyno.scripts.launch import Ride, users_line
 from netdyno.store import Store
 from netdyno.targets.script import Script, Way, again
+from netdyno.trials.experiment import EDIT, SEEDS
+from netdyno.trials.experiment import prove as tried
 from netdyno.trials.script_choose import facts_of, proposals
 from netdyno.trials.script_lab import ScriptLab
+from netdyno.verdicts import causes
 from netdyno.verdicts.attribute import key_of
 
 # How long a script is watched: for a diagnosis long enough for an epoch and its evaluation in small scripts; before trials,
@@ -46,6 +55,8 @@ MOST_FILES = 400
 # What half of all scripts are called: the folder tells them apart.
 NOBODY = {"main", "train", "run", "__main__"}
 IN_SETTINGS = ("in_place", "online")  # of the way a script was run, what a replay must know
+# Experiments of a deep examination: beyond so many findings nobody reads on. Three seeds tell a cause from a bystander.
+EXPERIMENTS, QUICK_SEEDS = 4, 3
 OWN_FILE = "{} (your own file, which changed meanwhile)"
 
 
@@ -76,11 +87,86 @@ def diagnose(
     way: Way = Way(),  # noqa: B008 - a value that nobody can change
     listener: Listener = silent,
     command: str = "",
+    deep: bool = False,
+    proof: bool = False,
 ) -> Record:
-    """Watch a script and say what holds it back, trying nothing. Raises NetdynoError."""
-    steps = (bench.describe, watch(way.updates, least_s=DIAGNOSIS_S, vitals=True), bench.diagnose_step, close)
+    """Watch a script and say what holds it back. Raises NetdynoError.
+
+    With `deep`, findings that an experiment can tell from their look-alikes get one; with `proof`, the fix of the root
+    cause is tried over seeds. Both run the script anew.
+    """
+    asked = ((experiment,) if deep else ()) + ((prove,) if proof else ())
+    look = watch(way.updates, least_s=DIAGNOSIS_S, vitals=True)
+    steps = (bench.describe, look, bench.diagnose_step, read_source, *asked, close)
     campaign, record = _begin(script, plan, store, listener, way)
     return _through(steps, campaign, replace(record, command=command or record.command))
+
+
+def read_source(campaign: Campaign, record: Record) -> Record:
+    """Wrong forms in the script's own files, as one diagnosis with what was seen in its run."""
+    campaign.says("reading the source")
+    read = lint.check(own_sources(lab_of(campaign).script))
+    return replace(record, outcomes=causes.merged(record.outcomes, read, rules.in_order))
+
+
+def experiment(campaign: Campaign, record: Record) -> Record:
+    """Short counterfactuals for the first findings that have a remedy: what does not help was not the cause."""
+    asked = [each.finding for each in record.outcomes if each.finding is not None and each.finding.remedies]
+    for finding in asked[:EXPERIMENTS]:
+        record = _with(record, _experiment(campaign, record, finding, seeds=QUICK_SEEDS))
+    return record
+
+
+def prove(campaign: Campaign, record: Record) -> Record:
+    """The fix of the root cause, tried over seeds."""
+    first = next((each.finding for each in record.outcomes if each.finding is not None), None)
+    if first is None:
+        return record
+    return _with(record, _experiment(campaign, record, first, seeds=SEEDS))
+
+
+def _with(record: Record, made: Experiment | None) -> Record:
+    if made is None:
+        return record
+    experiments = (*(each for each in record.experiments if each.finding != made.finding), made)
+    outcomes = causes.with_experiments(record.outcomes, experiments, rules.in_order)
+    return replace(record, experiments=experiments, outcomes=outcomes)
+
+
+def _experiment(campaign: Campaign, record: Record, finding: Finding, *, seeds: int) -> Experiment | None:
+    """The likeliest remedy that can be applied here, tried; None when nothing applies."""
+    lab = lab_of(campaign)
+    left_s = record.plan.budget_s - (campaign.clock() - campaign.began)
+    updates = None if lab.lengths else lab.updates_seen
+    for change in (*finding.remedies, Change(id=EDIT, settings={"rule": finding.id})):
+        sources = _edited(lab.script, finding) if change.id == EDIT else None
+        if change.id == EDIT and not sources:
+            continue
+        campaign.says(f"trying {change.label}")
+        made = tried(lab, finding, change, updates=updates, sources=sources, seeds=seeds, enough_s=left_s)
+        return replace(made, diff=_diff(lab.script, sources)) if sources else made
+    return None
+
+
+def _edited(script: Script, finding: Finding) -> dict[str, str]:
+    """The script's files as the fix of a rule of the source would leave them; none when it has no safe one."""
+    before = own_sources(script)
+    found = lint.places(before).found
+    return lint.fixed(
+        before,
+        [each for each in found if each.finding.id == finding.id or causes.near(each.finding.where, finding.where)],
+    )
+
+
+def _diff(script: Script, sources: dict[str, str]) -> str:
+    before = sources_of(script)
+    return "".join(
+        line
+        for file, text in sources.items()
+        for line in difflib.unified_diff(
+            before.get(file, "").splitlines(keepends=True), text.splitlines(keepends=True), f"a/{file}", f"b/{file}"
+        )
+    )
 
 
 def _through(steps: tuple[bench.Step, ...], campaign: Campaign, record: Record) -> Record:
@@ -343,6 +429,40 @@ def sources_of(script: Script) -> dict[str, str]:
         with contextlib.suppress(OSError, UnicodeDecodeError), file.open(encoding="utf-8", newline="") as text:
             texts[str(file.relative_to(script.cwd))] = text.read()
     return texts
+
+
+def own_sources(script: Script) -> dict[str, str]:
+    """The script's file and the modules of its folder that it imports, however far down; all files when it has none.
+
+    In a folder of many scripts the others are nobody's business.
+    """
+    everything = sources_of(script)
+    if script.file is None:
+        return everything
+    home = os.path.dirname(_inside(script, str(script.file)))
+    reached, left = {}, [_inside(script, str(script.file))]
+    while left:
+        file = left.pop()
+        if file in reached or file not in everything:
+            continue
+        reached[file] = everything[file]
+        left += [os.path.normpath(os.path.join(home, path)) for path in _imported(everything[file])]
+        left += _imported(everything[file])
+    return reached
+
+
+def _imported(text: str) -> list[str]:
+    """Where modules that a source imports would lie, relative to its folder."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    paths = [name.replace(".", os.sep) for name in names]
+    return [f"{path}.py" for path in paths] + [os.path.join(path, "__init__.py") for path in paths]
 
 
 def sites_of(script: Script, evidence: tuple[AnyEvidence, ...]) -> Sites:

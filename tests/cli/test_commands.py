@@ -269,16 +269,19 @@ def test_an_empty_store_lists_nothing_on_stdout_and_says_how_to_begin(told, tmp_
 
 def test_doctor_runs_the_rules_again_over_stored_evidence(store, told):
     status, out, _ = told("doctor", "last", "--json")
-    outcomes = json.loads(out)
+    outcomes = json.loads(out)["outcomes"]
     assert status == 0
     assert {outcome["rule"] for outcome in outcomes} == {name for name, _ in plugins.modules("rules")}
     assert "found" in {outcome["state"] for outcome in outcomes}
+    first = json.loads(out)["findings"][0]
+    assert {"id", "says", "layer", "because", "fix", "confidence", "explains", "state", "proof"} <= set(first)
 
 
 def test_doctor_answers_no_when_a_named_rule_finds_something(store, told):
     _, out, _ = told("doctor", "last", "--json")
-    found = next(outcome["rule"] for outcome in json.loads(out) if outcome["state"] == "found")
-    clear = next(outcome["rule"] for outcome in json.loads(out) if outcome["state"] == "clear")
+    outcomes = json.loads(out)["outcomes"]
+    found = next(outcome["rule"] for outcome in outcomes if outcome["state"] == "found")
+    clear = next(outcome["rule"] for outcome in outcomes if outcome["state"] == "clear")
     assert told("doctor", "last", "--fail-on", found)[0] == 1
     assert told("doctor", "last", "--fail-on", "any")[0] == 1
     assert told("doctor", "last", "--fail-on", clear)[0] == 0

@@ -1,13 +1,14 @@
 """What holds a script or a workload back, from fresh evidence or from a stored run."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec.structs import replace
 
 from netdyno.cli import _options as options
 from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE, NO, naming_the_record
-from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder, as_json
+from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder
 from netdyno.cli._output import colour, put, tell, width
 from netdyno.cli._progress import listening, loading
 from netdyno.cli._scripts import InPlace, Module, Online, Updates, Words, script_named, way
@@ -38,13 +39,21 @@ def doctor(
         list[str] | None,
         Option(metavar="RULE", help="Exit with 1 when this rule finds something; `any` for every rule; repeat."),
     ] = None,
+    deep: Annotated[
+        bool, Option(help="Run short experiments that tell causes from look-alikes: the script runs some times more.")
+    ] = False,
+    prove: Annotated[
+        bool, Option(help="Try the fix of the root cause on five seeds, with and without, and show the interval.")
+    ] = False,
+    everything: Annotated[bool, Option(help="Show every finding in full, not only the root cause.")] = False,
+    sarif: Annotated[Path | None, Option(metavar="FILE", help="Also write the findings as SARIF 2.1.0.")] = None,
     budget: Budget = "5m",
     seed: Seed = 0,
     store: StoreFolder = STORE,
     json: AsJson = False,
     progress: Progress = ProgressForm.AUTO,
 ) -> int:
-    """Say what holds a script or a workload back.
+    """Say what is wrong with a script or a workload, or holds it back: the root cause first.
 
     A script runs unmodified in a scratch copy of its folder: `netdyno doctor train.py -- --epochs 3`. A stored run is
     examined again by today's rules, without a device.
@@ -55,22 +64,30 @@ def doctor(
     plan = Plan(budget_s=options.duration(budget), seed=seed)
     if script is not None:
         chosen = way(in_place=in_place, online=online, updates=updates)
-        record = _watched(script, chosen, plan, shelf, progress)
+        record = _watched(script, Look(chosen, deep=deep, prove=prove), plan, shelf, progress)
     elif subject is None:
         raise _nothing()
     elif is_workload(subject):
         record = _examined(subject, plan, shelf, progress)
     else:
         record = again(shelf.load(subject))
+    if sarif is not None:
+        _write_sarif(record, sarif)
     if json:
-        put(as_json(record.outcomes))
+        from netdyno.reports import json as as_data
+
+        put(as_data.diagnosis(record))
     else:
         from netdyno.reports import text
 
         if script is not None:
             put(text.render_watched(record, width=width(), colour=colour()))
             put("")
-        put(text.render_findings(record.outcomes, width=width(), colour=colour()))
+        put(
+            text.render_findings(
+                record.outcomes, experiments=record.experiments, everything=everything, width=width(), colour=colour()
+            )
+        )
     return NO if sick(record.outcomes, bad) else DONE
 
 
@@ -109,17 +126,42 @@ def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) 
     return record
 
 
-def _watched(script: "Script", way: "Way", plan: Plan, shelf: Store, progress: ProgressForm) -> Record:
+class Look(NamedTuple):
+    """How a script is run, and how far the examination goes beyond watching."""
+
+    way: "Way"
+    deep: bool = False
+    prove: bool = False
+
+
+def _watched(script: "Script", look: Look, plan: Plan, shelf: Store, progress: ProgressForm) -> Record:
     with naming_the_record(shelf), listening(progress, budget_s=plan.budget_s) as listener:
         loading(listener)
         from netdyno import bench_script
 
         command = options.command_line()
-        record = bench_script.diagnose(script, plan, way=way, store=shelf, listener=listener, command=command)
+        record = bench_script.diagnose(
+            script,
+            plan,
+            way=look.way,
+            store=shelf,
+            listener=listener,
+            command=command,
+            deep=look.deep,
+            proof=look.prove,
+        )
     for failure in record.failures:
         tell(failure.says)
     tell(f"record:  {shelf.path(record.id)}")
     return record
+
+
+def _write_sarif(record: Record, path: Path) -> None:
+    from netdyno.reports import sarif
+
+    told = [outcome.finding for outcome in record.outcomes if outcome.finding is not None]
+    path.write_text(sarif.render(told, {finding.id: finding.fix for finding in told}, root=record.target.folder))
+    tell(f"sarif:   {path}")
 
 
 def _nothing() -> NetdynoError:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from netdyno.records.diagnosis import Experiment, Finding, Outcome, Place
+from netdyno.records.base import Place
+from netdyno.records.diagnosis import Experiment, Finding, Outcome
 
 Order = Callable[[Iterable[Outcome]], tuple[Outcome, ...]]
 

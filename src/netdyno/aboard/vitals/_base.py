@@ -117,7 +117,7 @@ class Watch:
         self.busy = False
         self.vitals: list[Vital] = []
         self.hooks: dict[str, list[tuple[str, Callable[..., None]]]] = {name: [] for name in HOOKS}
-        for name, kind in kinds():
+        for name, kind in kinds(observer.trouble):
             vital = observer.guarded(f"vital {name}", kind, self)
             if vital is not None:
                 self._add(name, vital)
@@ -235,12 +235,23 @@ class Watch:
         }
 
 
-def kinds() -> Iterator[tuple[str, type[Vital]]]:
-    """The vitals of this room, by the names of their files: each file declares one as `VITAL`."""
+def kinds(trouble: Callable[[str, BaseException], None] | None = None) -> Iterator[tuple[str, type[Vital]]]:
+    """The vitals of this room, by the names of their files: each file declares one as `VITAL`.
+
+    One that cannot be imported is told to `trouble`, and the others go on; without a listener it raises.
+    """
     for file in sorted(os.listdir(os.path.dirname(__file__))):
         name = file.removesuffix(".py")
-        if file.endswith(".py") and not name.startswith("_"):
-            yield name, importlib.import_module(f".{name}", __package__).VITAL
+        if not file.endswith(".py") or name.startswith("_"):
+            continue
+        try:
+            kind = importlib.import_module(f".{name}", __package__).VITAL
+        except Exception as error:
+            if trouble is None:
+                raise
+            trouble(f"vital {name}", error)
+            continue
+        yield name, kind
 
 
 def caller(depth: int) -> FrameType:
