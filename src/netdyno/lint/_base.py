@@ -177,9 +177,14 @@ def _written_in(source: Python) -> Iterator[Python]:
         if not isinstance(each.value, str) or not re.search(r"^(import|from) .*\btorch\b", each.value, re.MULTILINE):
             continue
         try:
-            yield Python(source.file, each.value, line=each.lineno - 1)
+            yield Python(source.file, each.value, line=each.lineno - 1 + _skipped(each, each.value))
         except SyntaxError:  # a template, or prose
             continue
+
+
+def _skipped(node: ast.Constant, text: str) -> int:
+    """One where the text begins on the line behind its quotes."""
+    return int((node.end_lineno or node.lineno) - node.lineno - text.count("\n") == 1)
 
 
 def _hits(ready: list[Lint], read: Python | Text, failed: dict[str, str]) -> Iterator[Found]:

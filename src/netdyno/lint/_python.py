@@ -83,9 +83,17 @@ class Python:
         found: list[Node] = [each for each in ast.walk(node) if isinstance(each, kinds)]
         return sorted(found, key=_place)
 
-    def code(self, node: ast.AST) -> str:
-        """A node in the one way to write it; empty for None."""
-        return ast.unparse(node)
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return [line.encode() for line in self.text.split("\n")]
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The text of a node as it is written."""
+        end, end_column = node.end_lineno or node.lineno, node.end_col_offset or 0
+        lines = self._lines[node.lineno - 1 : end]
+        lines[-1] = lines[-1][:end_column]
+        lines[0] = lines[0][node.col_offset :]
+        return b"\n".join(lines).decode()
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)

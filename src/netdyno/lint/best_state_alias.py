@@ -99,7 +99,7 @@ def _edits(source: Python, value: ast.expr) -> tuple[Splice, ...]:
     deepcopy = next(
         (each for each in ("copy.deepcopy", "deepcopy") if source.name(ast.parse(each, mode="eval").body)), ""
     )
-    segment = ast.get_source_segment(source.text, value)
+    segment = source.segment(value)
     plain = method(value)[1] == "state_dict"
     return (replaced(value, f"{deepcopy}({segment})"),) if deepcopy and segment and plain else ()
 

@@ -26,7 +26,7 @@ REGISTERS = ("add_module", "register_module", "setattr(self", "nn.ModuleList(sel
 )
 def layers_in_plain_list(source: Python) -> Iterator[Hit]:
     for owner in source.modules.values():
-        code = ast.get_source_segment(source.text, owner) or ""
+        code = source.segment(owner)
         if any(word in code for word in REGISTERS) or "frozen" in code:
             continue
         for each in source.under(owner, ast.Assign):
@@ -79,7 +79,7 @@ def _edits(source: Python, value: ast.expr) -> tuple:  # type: ignore[type-arg]
     name = next(
         (name for name in ("nn", "torch.nn") if source.name(ast.parse(name, mode="eval").body) == "torch.nn"), ""
     )
-    segment = ast.get_source_segment(source.text, value)
+    segment = source.segment(value)
     return (replaced(value, f"{name}.ModuleList({segment})"),) if name and segment else ()
 
 

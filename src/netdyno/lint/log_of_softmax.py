@@ -37,8 +37,8 @@ def _edits(source: Python, call: ast.Call, inner: ast.expr) -> tuple[Splice, ...
         return ()
     if inner.func.attr != "softmax" or inner.lineno != inner.end_lineno:
         return ()
-    text = ast.get_source_segment(source.text, inner)
-    name = ast.get_source_segment(source.text, inner.func)
+    text = source.segment(inner)
+    name = source.segment(inner.func)
     if text is None or name is None:
         return ()
     return (replaced(call, name.removesuffix("softmax") + "log_softmax" + text[len(name) :]),)

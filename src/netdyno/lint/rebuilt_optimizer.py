@@ -32,18 +32,18 @@ def rebuilt_optimizer(source: Python) -> Iterator[Hit]:
         steps = any(method(each) == (name, "step") for each in source.under(loop, ast.Call))
         if model and steps and _counts_epochs(loop) and not _changes(source, loop, model):
             yield Hit(call, f"`{name}` is built anew in every round of the loop, and forgets what it has gathered")
-    for function in source.of(ast.FunctionDef):
-        made = _built_in(source, function)
+    helpers = _helpers(source)
+    for function in source.of(ast.FunctionDef) if source.calls("torch.optim.*") else ():
+        made = _built_in(source, function, helpers)
         if made is not None and _per_epoch(source, function):
             yield Hit(
                 made, f"`{function.name}` builds its optimizer anew in every epoch, which forgets what it has gathered"
             )
 
 
-def _built_in(source: Python, function: ast.FunctionDef) -> ast.Assign | None:
+def _built_in(source: Python, function: ast.FunctionDef, helpers: set[str]) -> ast.Assign | None:
     """Where a function builds an optimizer of a model that it was given, and steps with it."""
     given = {arg.arg for arg in function.args.args}
-    helpers = {each.name for each in source.of(ast.FunctionDef) if _makes_optimizer(source, each)}
     for each in function.body:
         if not isinstance(each, ast.Assign) or not isinstance(each.value, ast.Call):
             continue
@@ -65,10 +65,15 @@ def _built_in(source: Python, function: ast.FunctionDef) -> ast.Assign | None:
     return None
 
 
-def _makes_optimizer(source: Python, function: ast.FunctionDef) -> bool:
-    returns = source.under(function, ast.Return)
-    calls = source.under(function, ast.Call)
-    return bool(returns) and any(source.name(call.func).startswith("torch.optim.") for call in calls) and len(calls) < 8
+def _helpers(source: Python) -> set[str]:
+    """The functions of the file that do little but make an optimizer and give it back."""
+    around = [source.function(call) for call in source.calls("torch.optim.*")]
+    functions = [each for each in around if isinstance(each, ast.FunctionDef)]
+    return {
+        each.name
+        for each in functions
+        if source.under(each, ast.Return) and len(source.under(each, ast.Call)) < 8  # longer ones do more than that
+    }
 
 
 def _per_epoch(source: Python, function: ast.FunctionDef) -> bool:
