@@ -41,7 +41,7 @@ def _losses(backward: ast.Call) -> list[str]:
     if isinstance(what, ast.Name):
         return [what.id]
     names = {node.id for node in ast.walk(what) if isinstance(node, ast.Name)} if isinstance(what, ast.BinOp) else set()
-    return sorted(name for name in names if "loss" in name or "penalty" in name)
+    return sorted(name for name in names if "loss" in name)
 
 
 def _kept(source: Python, node: ast.stmt, total: str, backward: ast.Call, loss: str) -> bool:
