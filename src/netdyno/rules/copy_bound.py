@@ -14,7 +14,7 @@ from netdyno.rules._base import rule
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 
 
-@rule(suggests=("pin-memory",))
+@rule(suggests=("pin-memory",), stage="bound")
 def copy_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None:
     share = timeline.share("copy")
     if share < WORTH_A_WORD:

@@ -33,7 +33,8 @@ CURES = {
         "loader-workers",
         "persistent-workers",
         "prefetch-factor",
-    )
+    ),
+    stage="bound",
 )
 def input_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None:
     share = timeline.share("data", "collate")

@@ -179,7 +179,7 @@ def quantity_of(finding: Finding, pairs: list[tuple[Side, Side]]) -> Quantity | 
     if finding.stage == "failure" or len({side.through for pair in pairs for side in pair}) > 1:
         return THROUGH
     wanted = (SCORE, LOSS)
-    if finding.stage == "speed" or finding.saves.high:
+    if finding.stage in ("speed", "bound") or finding.saves.high:
         wanted = (PEAK, SECONDS) if finding.layer == "memory" else (SECONDS, SECONDS)
     for quantity in wanted:
         if all(quantity.of(side) is not None for pair in pairs for side in pair):
