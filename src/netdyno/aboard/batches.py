@@ -113,7 +113,7 @@ def _batch(observer: "Observer", original: Any) -> Any:
             if known.batches <= 2 or known.batches == known.first_of_epoch or not known.batches % SELDOM:
                 observer.guarded("first batches", known.look, batch, account)
             if observer.vitals is not None:
-                observer.vitals.tell("batch", known, batch)
+                observer.vitals.fetched(known, batch)
         if observer.counts_batches:
             observer.finish(-1)
         return batch

@@ -286,6 +286,8 @@ class Ride:
     def _last_looks(self) -> None:
         vitals = getattr(self.observer, "vitals", None)
         if vitals is not None and self.stream.process == os.getpid() and self.training_thread in (None, _thread_here()):
+            # What is looked at now is no time of the script's.
+            self.observer.account.stop()
             vitals.over()
 
     def _tell_patches(self) -> None:

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 FIRST = 4
 # So are the first ones of another optimizer, as of a second phase, unless they come and go in numbers.
 NEWCOMERS = 6
+# Every call is listened to in so many updates; later in blocks of updates, for so much of the time. Within the first passes over
+# the data it may be more: what is seen of them whole says the most.
+WHOLE, EARLY, BLOCK = 200, 2000, 50
+LISTENS, LISTENS_EARLY = 0.02, 0.05
 # Seconds that looks may take at the end, when the script has nothing more to do.
 AT_THE_END_S = 6.0
 # What a look at an evaluation may cost before any time has passed to take a share of.
 GRANT_NS = 20_000_000
 
-# Called on looked-at updates only, but for those that begin with `every_`: they are called always, and take a microsecond.
+# Called on looked-at updates only, but for those that begin with `every_`: they are called for every update that is listened to, and take a
+# microsecond.
 HOOKS = (
     "calling", "every_calling", "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
     "clip", "every_clip", "step", "every_step", "stepped", "every_stepped", "batch", "every_batch", "update", "every_update", "over",
@@ -111,12 +116,19 @@ class Watch:
         self.looks = 0
         self.known, self.until = 0, FIRST  # optimizers, and the update up to which all are looked at
         self.spent_ns = 0
+        self.listening = True  # training calls are told to `every_` hooks
+        self.whole = True  # none was left out so far
+        self.heard_ns = 0
         self.costs: dict[str, int] = {}
         self.began = 0
         self.ended = False
         self.busy = False
         self.vitals: list[Vital] = []
+        self._is_grad_enabled, self._set_grad = _switches()
         self.hooks: dict[str, list[tuple[str, Callable[..., None]]]] = {name: [] for name in HOOKS}
+        self.every: dict[str, list[tuple[str, Callable[..., None]]]] = {
+            hook.removeprefix("every_"): [] for hook in HOOKS if hook.startswith("every_")
+        }
         for name, kind in kinds(observer.trouble):
             vital = observer.guarded(f"vital {name}", kind, self)
             if vital is not None:
@@ -129,6 +141,8 @@ class Watch:
             method = getattr(vital, hook, None)
             if method is not None:
                 self.hooks[hook].append((name, method))
+                if hook.startswith("every_"):
+                    self.every[hook.removeprefix("every_")].append((name, method))
 
     @property
     def updates(self) -> int:
@@ -151,32 +165,45 @@ class Watch:
         return self.spent_ns <= self.share * elapsed + GRANT_NS
 
     def tell(self, hook: str, *what: Any) -> None:
-        """Something happened: the vitals that listen for it have their look."""
+        """Something happened in training: the vitals that listen for it have their look."""
         if self.busy or self.ended:
             return
-        every = self.hooks["every_" + hook]
-        if every:
-            self._call(every, what)
+        if self.listening and self.every[hook]:
+            self._hear(self.every[hook], what)
         if self.looking and self.hooks[hook]:
             self._call(self.hooks[hook], what)
+
+    def fetched(self, loader: Any, batch: Any) -> None:
+        """A batch came out of a loader."""
+        if self.listening or loader.trains:
+            self.tell("batch", loader, batch)
+        elif not self.busy and not self.ended:
+            self._hear(self.every["batch"], (loader, batch))
+
+    def judged(self, call: LossCall) -> None:
+        """A loss. Those of evaluations are few, and always heard."""
+        if call.grad or self.listening:
+            self.tell("loss", call)
+        elif not self.busy and not self.ended:
+            self._hear(self.every["loss"], (call,))
 
     def evaluated(self, call: Call) -> None:
         """An evaluation's call: there may be thousands of them between two updates, so each asks for room."""
         if self.busy or self.ended:
             return
-        if self.hooks["every_called"]:
-            self._call(self.hooks["every_called"], (call,))
+        self._hear(self.every["called"], (call,))
         if self.affords():
             self._call(self.hooks["called"], (call,))
 
     def boundary(self) -> None:
-        """An update is over: is the next one looked at?"""
+        """An update is over: is the next one looked at, and listened to?"""
         if self.busy or self.ended:
             return
         at = self.updates
         if not self.began:
             self.began = self.observer.now()
-        self._call(self.hooks["every_update"], (at,))
+        if self.listening:
+            self._hear(self.every["update"], (at,))
         if self.looking:
             self.looks += 1
             self._call(self.hooks["update"], (at,))
@@ -184,9 +211,19 @@ class Watch:
         known = len(self.observer.view.optimizers)
         if known != self.known and known <= NEWCOMERS:
             self.known, self.until = known, at + FIRST
-        self.looking = at < self.until or self.spent_ns <= self.share * elapsed
+        if at >= WHOLE and at % BLOCK == 0:
+            self._attend(at, elapsed)
+        self.looking = at < self.until or (self.listening and self.spent_ns <= self.share * elapsed)
+        loss = self.observer.last_loss
+        if loss is not None and loss - loss != 0.0:  # not finite: whoever looks for the reason must hear it now
+            self.listening = True
         if self.observer.off:  # it rests between bursts, and would keep calls of modules from us
-            self.observer.inside = 0
+            self.observer.inside = 0 if self.listening else self.observer.inside
+
+    def _attend(self, at: int, elapsed: int) -> None:
+        share = LISTENS_EARLY if at < EARLY else LISTENS
+        self.listening = self.heard_ns <= share * elapsed
+        self.whole = self.whole and self.listening
 
     def over(self) -> None:
         """The script is over."""
@@ -199,6 +236,33 @@ class Watch:
                 continue
             self._call([(name, method)], ())
         self.ended = True
+
+    def _hear(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
+        """The quick way, taken several times in each update: time is taken of all listeners together."""
+        observer, account = self.observer, self.observer.account
+        now = observer.now
+        began = now()
+        on, before = account.on, account.current
+        if on:
+            account.switch(NETDYNO)
+        off, inside, observer.off, observer.inside, self.busy = observer.off, observer.inside, True, 1, True
+        grad = self._is_grad_enabled()
+        if grad:
+            self._set_grad(False)
+        try:
+            for name, method in methods:
+                try:
+                    method(*what)
+                except Exception as error:
+                    observer.trouble(f"vital {name}", error)
+        finally:
+            if grad:
+                self._set_grad(True)
+            self.busy = False
+            observer.off, observer.inside = off, inside
+            if on:
+                account.switch(before)
+            self.heard_ns += now() - began
 
     def _call(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
         import torch
@@ -231,8 +295,16 @@ class Watch:
         return {
             "evidence": told,
             "looks": self.looks,
+            "listening_s": self.heard_ns / 1e9,
             "costs_s": {name: spent / 1e9 for name, spent in self.costs.items() if spent},
         }
+
+
+def _switches() -> tuple[Callable[[], bool], Callable[[bool], Any]]:
+    """Autograd's own switch, a tenth of the price of `torch.no_grad()`."""
+    import torch
+
+    return torch.is_grad_enabled, torch._C._set_grad_enabled
 
 
 def kinds(trouble: Callable[[str, BaseException], None] | None = None) -> Iterator[tuple[str, type[Vital]]]:

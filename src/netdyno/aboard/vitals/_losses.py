@@ -33,7 +33,7 @@ def _loss(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
     def functional(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if not is_compiling() and not watch.busy and not observer.backwards and observer.candidate():
-            watch.tell("loss", told(name, args, kwargs, result, is_grad_enabled(), frame_of(1)))
+            watch.judged(told(name, args, kwargs, result, is_grad_enabled(), frame_of(1)))
         return result
 
     return at_home(functional, original)

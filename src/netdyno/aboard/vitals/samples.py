@@ -161,6 +161,8 @@ class Samples(Vital):
         seen.role = role
         if not seen.data:
             return
+        # Prints with holes between them would tell of passes that nobody made.
+        self.closed = self.closed or not self.watch.whole
         full = self.closed or self.book.rows[role] >= (MOST_TRAIN if role == "training" else MOST_EVAL)
         size = seen.bytes
         if full or size > 4 * WAITING:

@@ -1,5 +1,6 @@
 """How well the model does, while it trains and when it is evaluated, whatever the scale of its loss."""
 
+import math
 from collections import deque
 from functools import partial
 from typing import Any, ClassVar
@@ -33,7 +34,7 @@ class Tally:
         if self.measure == "accuracy":
             return self.right / self.rows
         spread = self.square - self.total * self.total / self.rows
-        return max(WORST, 1 - self.error / spread) if spread > 0 and self.error == self.error else WORST
+        return max(WORST, 1 - self.error / spread) if spread > 0 and math.isfinite(self.error) else WORST
 
 
 class Scored(Vital):
@@ -112,7 +113,7 @@ class Scored(Vital):
             return
         _score(self.tally, call, hits=not self.heard)
         value = float(call.result.detach().mean())
-        if value == value and abs(value) != float("inf"):
+        if math.isfinite(value):
             self.tally.loss += value
             self.tally.losses += 1
 
