@@ -30,7 +30,7 @@ def conflicting_labels(samples: Samples) -> Finding | None:
         because={"rows": float(samples.conflicts), "share": share},
         confidence=SURE if held_back else SUSPECTED,
         where=samples.where,
-        explains=("over-fitting", "noisy-labels", "under-fitting", "low-capacity"),
+        explains=("overfitting", "noisy-labels"),
     )
 
 

@@ -34,7 +34,7 @@ def corrupt_batch(samples: Samples) -> Finding | None:
         confidence=CERTAIN if samples.spike_rounds > 1 else SUSPECTED,
         where=samples.where,
         layer="optimisation",
-        explains=("exploding-gradients", "loss-spikes", "unstable-training", "excessive-rate", "dead-units"),
+        explains=("exploding-gradient", "exploding-learning-rate", "dead-units"),
     )
 
 

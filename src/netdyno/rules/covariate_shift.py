@@ -45,7 +45,7 @@ def covariate_shift(samples: Samples) -> Finding | None:
         confidence=SUSPECTED if other_labels or changing(samples) else SURE,
         where=samples.eval_where,
         layer="generalisation",
-        explains=("over-fitting",),
+        explains=("overfitting",),
     )
 
 

@@ -34,7 +34,7 @@ def double_normalisation(samples: Samples) -> Finding | None:
         because={"high": high, "levels": float(levels), "rms": samples.rms or 0.0},
         confidence=SURE if slow else SUSPECTED,
         where=samples.where,
-        explains=("timid-rate", "under-fitting", "too-few-epochs", "low-capacity"),
+        explains=("learning-rate-too-low", "unfinished-training"),
     )
 
 

@@ -40,7 +40,6 @@ def hidden_imbalance(samples: Samples) -> Finding | None:
             confidence=SURE,
             where=samples.where if side == "training" else samples.eval_where or samples.where,
             layer="generalisation",
-            explains=("constant-output", "collapsed-output", "under-fitting", "low-capacity"),
         )
     return None
 

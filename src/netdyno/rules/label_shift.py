@@ -47,7 +47,7 @@ def label_shift(samples: Samples) -> Finding | None:
         confidence=SURE if harmed else SUSPECTED,
         where=samples.eval_where,
         layer="generalisation",
-        explains=("over-fitting", "covariate-shift"),
+        explains=("overfitting", "covariate-shift"),
     )
 
 

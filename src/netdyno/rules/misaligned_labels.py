@@ -39,7 +39,7 @@ def misaligned_labels(samples: Samples) -> Finding | None:
         because={"neighbours": own, "chance": chance, "moved": moved, "evaluation": held},
         confidence=sure,
         where=samples.where,
-        explains=("over-fitting", "under-fitting", "low-capacity", "noisy-labels"),
+        explains=("overfitting", "noisy-labels"),
     )
 
 

@@ -42,7 +42,7 @@ def missing_class(samples: Samples) -> Finding | None:
         because={"classes": float(len(missing)), "share": lost},
         confidence=CERTAIN if unknown else SUSPECTED,
         where=samples.where,
-        explains=("label-shift", "over-fitting", "covariate-shift"),
+        explains=("label-shift", "overfitting", "covariate-shift"),
     )
 
 

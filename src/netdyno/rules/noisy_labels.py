@@ -38,7 +38,7 @@ def noisy_labels(samples: Samples) -> Finding | None:
         confidence=SURE if only_here else SUSPECTED,
         where=samples.where,
         layer="data",
-        explains=("over-fitting",),
+        explains=("overfitting",),
     )
 
 

@@ -31,7 +31,7 @@ def non_finite_sample(samples: Samples) -> Finding | None:
         },
         confidence=CERTAIN,
         where=Place(file=where.file, line=where.line, sample=samples.bad_sample, step=samples.bad_first),
-        explains=("lost-to-nan", "non-finite-loss", "non-finite-weights", "non-finite-gradients"),
+        explains=("non-finite-forward", "non-finite-backward"),
     )
 
 

@@ -29,7 +29,7 @@ def partial_coverage(samples: Samples) -> Finding | None:
         confidence=SURE,
         where=one.where,
         layer="data",
-        explains=("over-fitting", "frozen-shuffle"),
+        explains=("overfitting", "frozen-shuffle"),
     )
 
 

@@ -30,7 +30,7 @@ def shortcut_feature(samples: Samples) -> Finding | None:
         confidence=CERTAIN,
         where=samples.where,
         layer="generalisation",
-        explains=("over-fitting", "covariate-shift"),
+        explains=("overfitting", "covariate-shift"),
     )
 
 

@@ -36,7 +36,7 @@ def sorted_data(samples: Samples, use: LoaderUse | None) -> Finding | None:
         confidence=SURE if score is not None else SUSPECTED,
         where=samples.where,
         layer="generalisation",
-        explains=("oscillating-loss", "loss-oscillation", "over-fitting", "constant-output"),
+        explains=("overfitting",),
     )
 
 

@@ -26,7 +26,7 @@ def split_scaling(samples: Samples) -> Finding | None:
                  "train_score": samples.train_score or 0.0},
         confidence=SURE if behind(samples) else SUSPECTED,
         where=samples.eval_where,
-        explains=("over-fitting", "covariate-shift"),
+        explains=("overfitting", "covariate-shift"),
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def swapped_columns(samples: Samples) -> Finding | None:
         because={"distance": samples.swap_before, "distance_swapped": samples.swap_after},
         confidence=CERTAIN if behind(samples, 0.02) else SUSPECTED,
         where=samples.eval_where,
-        explains=("covariate-shift", "over-fitting"),
+        explains=("covariate-shift", "overfitting"),
     )
 
 

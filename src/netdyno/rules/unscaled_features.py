@@ -49,7 +49,7 @@ def unscaled_features(samples: Samples) -> Finding | None:
         },
         confidence=SURE if poor else SUSPECTED,
         where=samples.where,
-        explains=("excessive-rate", "dead-units", "saturated-units", "exploding-gradients"),
+        explains=("exploding-learning-rate", "dead-units", "exploding-gradient"),
     )
 
 
