@@ -112,8 +112,9 @@ def again(record: Record) -> Record:
 
 def sick(outcomes: tuple[Outcome, ...], bad: tuple[str, ...]) -> bool:
     """True when a rule that the gate names has found something."""
-    found = {outcome.rule for outcome in outcomes if outcome.state == "found"}
-    return bool(found if "any" in bad else found & set(bad))
+    found = {outcome.rule: outcome.finding for outcome in outcomes if outcome.state == "found"}
+    wrong = [rule for rule, finding in found.items() if finding is not None and finding.stage != "note"]
+    return bool(wrong if "any" in bad else found.keys() & set(bad))
 
 
 def _examined(reference: str, plan: Plan, shelf: Store, progress: ProgressForm) -> Record:

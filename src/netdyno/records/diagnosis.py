@@ -30,7 +30,8 @@ Stage = Literal[
 ]
 # What can make what else go wrong, first causes first. What is slow is never a cause of what is wrong.
 STAGES: tuple[Stage, ...] = (
-    "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome", "speed", "bound", "note",
+    "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome",
+    "speed", "bound", "nature", "note",
 )  # fmt: skip
 
 
@@ -44,7 +45,8 @@ class Saving(Noun, frozen=True, kw_only=True):
 class Finding(Noun, frozen=True, kw_only=True):
     """One thing that holds the model back. `because` holds the measured values behind the sentence.
 
-    `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed". `remedies`
+    `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed". A "note" is a
+    remark and nothing that is wrong. `remedies`
     do from outside what the fix would do, the likeliest first: an experiment runs the script with each and without.
     """
 

@@ -6,11 +6,11 @@ from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told fr
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
 from netdyno.records.calls import CallTraces, FunctionChecks, LossCalls, ModelProbe, NonFinite
-from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.growth import Growth, Waste
+from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.measured import Split
-from netdyno.records.samples import Samples
 from netdyno.records.modes import Consistency, EvaluationRounds, ModeUse
+from netdyno.records.samples import Samples
 from netdyno.records.scores import Scores
 from netdyno.records.shipping import BatcherUse, InplaceWrites, RandomUse, SaveUse, ShippingUse
 

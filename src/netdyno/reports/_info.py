@@ -296,6 +296,7 @@ class FindingInfo(NamedTuple):
     explains: tuple[str, ...]
     confidence: float
     proof: str
+    stage: str
     line: str
 
 
@@ -326,7 +327,7 @@ def diagnosis(outcomes: Iterable[Outcome], experiments: Iterable[Experiment] = (
 
 # What a finding is about that saves no time.
 WRONG = "wrong, whatever it costs"
-COSTS = {"speed": "nothing to save in the model", "note": "nothing to save in the model", "failure": "the script ends"}
+COSTS = {"speed": "nothing to save in the model", "note": "a remark", "failure": "the script ends"}
 
 
 def _silence(outcome: Outcome) -> Fact:
@@ -349,6 +350,7 @@ def _finding(outcome: Outcome, finding: Finding, proof: str = "") -> FindingInfo
         explains=finding.explains,
         confidence=finding.confidence,
         proof=proof,
+        stage=finding.stage,
         line=f"{finding.id or outcome.rule}: {one_line(finding.says)} ({saves})",
     )
 

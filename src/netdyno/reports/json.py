@@ -12,7 +12,9 @@ def render(record: Record, *, indent: int | None = 2) -> str:
 
 
 def diagnosis(record: Record, *, indent: int = 2) -> str:
-    """What the doctor says: `findings`, the root cause first, `experiments`, and the `outcomes` of all rules, also the silent ones.
+    """What the doctor says: `findings`, the root cause first, `notes`, `experiments`, and the `outcomes` of all rules.
+
+    Notes are remarks: about a busy machine, or what a program is bound by in its nature. They are nothing to put right.
 
     Each finding has its `state`, "found" or "suspected", and whether its fix is "proven", "refuted", "undecided" or None.
     """
@@ -23,7 +25,12 @@ def diagnosis(record: Record, *, indent: int = 2) -> str:
         "findings": [
             {**msgspec.to_builtins(outcome.finding), "state": outcome.state, "proof": proofs.get(outcome.rule)}
             for outcome in record.outcomes
-            if outcome.finding is not None
+            if outcome.finding is not None and outcome.finding.stage != "note"
+        ],
+        "notes": [
+            msgspec.to_builtins(outcome.finding)
+            for outcome in record.outcomes
+            if outcome.finding is not None and outcome.finding.stage == "note"
         ],
         "experiments": msgspec.to_builtins(record.experiments),
         "outcomes": [

@@ -273,14 +273,16 @@ def _findings(told: info.DiagnosisInfo, *, everything: bool = False) -> Iterable
     if told == info.DiagnosisInfo((), (), (), ()):
         return
     yield from _heading("What holds it back")
-    unfolded = len(told.findings) if everything else 1
-    if not told.findings:
+    findings = [finding for finding in told.findings if finding.stage != "note"]
+    unfolded = len(findings) if everything else 1
+    if not findings:
         yield _said("no rule found anything")
-    for finding in told.findings[:unfolded]:
+    for finding in findings[:unfolded]:
         yield from _finding(finding)
-    if told.findings[unfolded:]:
+    if findings[unfolded:]:
         yield _said("also")
-        yield from (_indented(_said(finding.line)) for finding in told.findings[unfolded:])
+        yield from (_indented(_said(finding.line)) for finding in findings[unfolded:])
+    yield from (_said(f"note: {finding.line}", "dim") for finding in told.findings if finding.stage == "note")
     if told.clear:
         names = ", ".join(told.clear) if everything or len(told.clear) <= NAMED else f"{len(told.clear)} rules"
         yield _said(f"looked and found nothing: {names}", "dim")

@@ -52,7 +52,8 @@ def rule(*, suggests: tuple[str, ...] = (), stage: Stage = "speed") -> Callable[
     `stage` is its place in the chain of causes: a finding of an earlier stage is told before one of a later stage, and
     symptoms ("dynamics", "outcome") that were found beside it are folded under it. What costs time or memory only is
     "speed"; "bound" says where time goes and not what wastes it: every program is bound by something, so it takes more to
-    be worth a word. A remark about the surroundings is a "note".
+    be worth a word. What a program is bound by in its "nature" is a saving to try in a workload that is tuned, and in a
+    script that is examined a "note": a remark, as those about the surroundings are.
 
     What the rule needs is its signature: each parameter is annotated with a kind of evidence, or with
     Environment, Ceilings or Baseline. `X | None` is used when it is there; a missing `X` skips the rule, aloud.
@@ -134,10 +135,13 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
         return Outcome(rule=each.id, state="failed", reason=f"{type(error).__name__}: {error}")
     if finding is None:
         return Outcome(rule=each.id, state="clear")
-    little = too_little(msgspec.structs.replace(finding, stage=each.stage), facts.get(ScriptTrace))
+    stage = each.stage
+    if stage == "nature":
+        stage = "note" if ScriptTrace in facts else "speed"
+    little = too_little(msgspec.structs.replace(finding, stage=stage), facts.get(ScriptTrace))
     if little is not None:
         return Outcome(rule=each.id, state="clear", reason=little)
-    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests, stage=each.stage)
+    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests, stage=stage)
     return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
 
 
@@ -149,7 +153,7 @@ def too_little(finding: Finding, trace: ScriptTrace | None) -> str | None:
     if trace is None or trace.stopped != "ended" or not finding.saves.high:
         return None
     most_s = finding.saves.high * trace.span_s
-    if most_s >= WORTH_S or finding.saves.high >= (BOUND_SHARE if finding.stage == "bound" else WORTH_SHARE):
+    if most_s >= WORTH_S or finding.saves.high >= (BOUND_SHARE if finding.stage in ("bound", "note") else WORTH_SHARE):
         return None
     return f"it could save {most_s:.2g} s at most of the whole script"
 
@@ -200,7 +204,7 @@ def _rank(outcome: Outcome) -> tuple[bool, bool, int, float, float, float, str]:
     finding = outcome.finding
     assert finding is not None
     return (
-        finding.stage in ("speed", "bound", "note") and finding.saves.high == 0,
+        finding.stage in ("speed", "bound", "nature", "note") and finding.saves.high == 0,
         outcome.state != "found",
         STAGES.index(finding.stage),
         -finding.saves.high,
@@ -216,7 +220,7 @@ def _explains(outcome: Outcome, told: list[Outcome]) -> tuple[str, ...]:
     # A suspicion explains nothing: what is proven does not go below what is guessed.
     if outcome.state != "found":
         return ()
-    if finding.stage in ("use", "speed", "bound", "note"):
+    if finding.stage in ("use", "speed", "bound", "nature", "note"):
         return finding.explains
     symptoms = (
         other.rule

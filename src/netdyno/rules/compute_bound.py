@@ -18,7 +18,7 @@ from netdyno.rules._roofline import CROWDED, heaviest, limit, specimen
 IMPOSSIBLE = 1.1
 
 
-@rule(suggests=("bf16-autocast", "channels-last", "compile-model"), stage="bound")
+@rule(suggests=("bf16-autocast", "channels-last", "compile-model"), stage="nature")
 def compute_bound(
     timeline: StepTimeline, table: LayerTable, ceilings: Ceilings, threads: ThreadUse | None
 ) -> Finding | None:

@@ -16,7 +16,7 @@ from netdyno.rules._base import rule
 from netdyno.rules._roofline import CROWDED, heaviest, limit, specimen
 
 
-@rule(suggests=("compile-model", "bf16-autocast", "channels-last", "glibc-arena-reuse"), stage="bound")
+@rule(suggests=("compile-model", "bf16-autocast", "channels-last", "glibc-arena-reuse"), stage="nature")
 def memory_bandwidth_bound(
     timeline: StepTimeline, table: LayerTable, ceilings: Ceilings, threads: ThreadUse | None
 ) -> Finding | None:

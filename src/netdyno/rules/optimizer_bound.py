@@ -17,7 +17,7 @@ from netdyno.rules._base import rule, spinning
 WORTH_A_WORD = 1 / 7
 
 
-@rule(suggests=("fused-optimizer", "foreach-optimizer"), stage="bound")
+@rule(suggests=("fused-optimizer", "foreach-optimizer"), stage="nature")
 def optimizer_bound(
     timeline: StepTimeline, account: MemoryAccount | None, ceilings: Ceilings | None, threads: ThreadUse | None
 ) -> Finding | None:

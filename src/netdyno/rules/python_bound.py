@@ -22,7 +22,7 @@ MOST_S = 200e-6
 WORK = ("forward", "loss", "backward", "optimizer")
 
 
-@rule(suggests=("compile-model", "foreach-optimizer", "fused-optimizer", "batch-size"), stage="bound")
+@rule(suggests=("compile-model", "foreach-optimizer", "fused-optimizer", "batch-size"), stage="nature")
 def python_bound(timeline: StepTimeline, table: OpTable) -> Finding | None:
     whole = table.python_s + table.operator_s
     if not whole:
