@@ -15,19 +15,9 @@ LAYERS: tuple[Layer, ...] = (
 
 
 Stage = Literal[
-    "failure",
-    "data",
-    "structure",
-    "loss",
-    "order",
-    "settings",
-    "use",
-    "dynamics",
-    "outcome",
-    "speed",
-    "bound",
-    "note",
-]
+    "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome",
+    "speed", "bound", "nature", "note",
+]  # fmt: skip
 # What can make what else go wrong, first causes first. What is slow is never a cause of what is wrong.
 STAGES: tuple[Stage, ...] = (
     "failure", "data", "structure", "loss", "order", "settings", "use", "dynamics", "outcome",
