@@ -106,7 +106,7 @@ def read_source(campaign: Campaign, record: Record) -> Record:
     """Wrong forms in the script's own files, as one diagnosis with what was seen in its run."""
     campaign.says("reading the source")
     read = lint.check(own_sources(lab_of(campaign).script))
-    return replace(record, outcomes=causes.merged(record.outcomes, read, rules.in_order))
+    return replace(record, outcomes=causes.merged(record.outcomes, read, rules.in_order, watchers=lint.watchers()))
 
 
 def experiment(campaign: Campaign, record: Record) -> Record:

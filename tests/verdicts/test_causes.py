@@ -53,12 +53,25 @@ def test_what_is_read_elsewhere_or_of_another_layer_stands_for_itself():
     assert len(causes.merged([seen], others, _base.in_order)) == 3
 
 
+WATCHERS = {"clip-of-scaled-gradients": ("clip-before-unscale",)}
+
+
+def merged(seen, line=4):
+    read = told("clip-of-scaled-gradients", line=line)
+    return {each.rule: each for each in causes.merged([seen], [read], _base.in_order, watchers=WATCHERS)}
+
+
 def test_a_form_that_was_watched_and_found_right_is_no_finding():
-    seen = Outcome(rule="clip-before-unscale", state="clear")
-    assert causes.merged([seen], [told("clip-before-unscale", line=4)], _base.in_order) == (seen,)
+    both = merged(Outcome(rule="clip-before-unscale", state="clear"))
+    assert {each.state for each in both.values()} == {"clear"}
 
 
 def test_a_form_that_nobody_watched_is_told_as_it_is_read():
-    seen, read = Outcome(rule="clip-before-unscale", state="skipped"), told("clip-before-unscale", line=4)
-    (one,) = causes.merged([seen], [read], _base.in_order)
-    assert one.state == "found"
+    both = merged(Outcome(rule="clip-before-unscale", state="skipped"))
+    assert both["clip-of-scaled-gradients"].state == "found"
+
+
+def test_what_its_watcher_found_is_one_finding_wherever_it_points():
+    both = merged(told("clip-before-unscale", line=90))
+    assert both["clip-before-unscale"].state == "found"
+    assert both["clip-of-scaled-gradients"].finding is None

@@ -51,6 +51,7 @@ class Lint(NamedTuple):
     ledger: tuple[str, ...]
     confidence: float
     about: str
+    watched: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -75,16 +76,25 @@ def lint(
     stage: Stage,
     ledger: tuple[str, ...] = (),
     confidence: float = 0.9,
+    watched: tuple[str, ...] = (),
 ) -> Callable[[Look], Look]:
     """Marks the function of a lint's file. It yields a Hit for each place of the wrong form.
 
     Its one parameter says what it reads: `Python`, one parsed source at a time, or `Text`, any other file and the
     commands that a Python file runs. `fix` is the right form in one line, `ledger` the rows of the catalogue of wrong
-    forms that it covers; a confidence below 0.7 is a suspicion.
+    forms that it covers; a confidence below 0.7 is a suspicion. `watched` are rules that see the same thing happen in
+    a run: what they find is told instead, and what they clear is no finding.
     """
 
     def mark(look: Look) -> Look:
-        look.lint = {"fix": fix, "layer": layer, "stage": stage, "ledger": ledger, "confidence": confidence}  # type: ignore[attr-defined]
+        look.lint = {  # type: ignore[attr-defined]
+            "fix": fix,
+            "layer": layer,
+            "stage": stage,
+            "ledger": ledger,
+            "confidence": confidence,
+            "watched": watched,
+        }
         return look
 
     return mark
@@ -104,6 +114,11 @@ def _from(name: str, module: types.ModuleType | plugins.Broken) -> Lint | plugin
     (parameter,) = inspect.signature(look).parameters
     reads = typing.get_type_hints(look)[parameter]
     return Lint(id=name, look=look, reads=reads, about=(module.__doc__ or "").partition("\n")[0], **look.lint)
+
+
+def watchers() -> dict[str, tuple[str, ...]]:
+    """The rules that see in a run what a lint reads, by the lint."""
+    return {each.id: each.watched for each in lints() if isinstance(each, Lint) and each.watched}
 
 
 def check(sources: Mapping[str, str]) -> tuple[Outcome, ...]:

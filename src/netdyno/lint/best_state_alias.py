@@ -19,6 +19,7 @@ from netdyno.lint._python import Loop, Python, Splice, loaded, method, replaced,
     layer="deployment",
     stage="use",
     confidence=0.9,
+    watched=("aliased-best-state",),
 )
 def best_state_alias(source: Python) -> Iterator[Hit]:
     for each in source.of(ast.Assign):

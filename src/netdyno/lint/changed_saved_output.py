@@ -24,6 +24,7 @@ IN_PLACE = {"add_", "sub_", "mul_", "div_", "clamp_", "clamp_min_"}
     stage="structure",
     ledger=("C-110",),
     confidence=0.95,
+    watched=("modified-in-place",),
 )
 def changed_saved_output(source: Python) -> Iterator[Hit]:
     for statement in (*source.of(ast.AugAssign), *source.of(ast.Expr)):

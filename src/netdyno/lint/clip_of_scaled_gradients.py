@@ -23,6 +23,7 @@ CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "t
     stage="order",
     ledger=("C-002",),
     confidence=0.95,
+    watched=("clip-before-unscale",),
 )
 def clip_of_scaled_gradients(source: Python) -> Iterator[Hit]:
     if "scale(" not in source.text:

@@ -25,6 +25,7 @@ ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
     stage="use",
     ledger=("C-014",),
     confidence=0.9,
+    watched=("always-on-dropout", "random-evaluation"),
 )
 def dropout_always_on(source: Python) -> Iterator[Hit]:
     for call in source.calls(*NAMES):

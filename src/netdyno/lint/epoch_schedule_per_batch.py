@@ -26,6 +26,7 @@ FEW = 50
     stage="settings",
     ledger=("C-122",),
     confidence=0.85,
+    watched=("early-decay",),
 )
 def epoch_schedule_per_batch(source: Python) -> Iterator[Hit]:
     for step in source.methods("step"):

@@ -25,6 +25,7 @@ SCORES = ("argmax", "accuracy", ".max(1)", ".eq(", "correct")
     stage="use",
     ledger=("C-039", "C-040"),
     confidence=0.85,
+    watched=("training-mode-evaluation",),
 )
 def evaluation_without_eval(source: Python) -> Iterator[Hit]:
     layers = source.calls(*LAYERS)

@@ -22,6 +22,7 @@ LEAVES = ("torch.tensor", "torch.zeros*", "torch.ones*", "torch.rand*", "torch.e
     layer="optimisation",
     stage="loss",
     confidence=0.95,
+    watched=("graphless-loss", "detached-loss"),
 )
 def forced_requires_grad(source: Python) -> Iterator[Hit]:
     for statement, name in _forced(source):

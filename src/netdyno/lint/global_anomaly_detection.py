@@ -21,6 +21,7 @@ NAMES = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_d
     stage="speed",
     ledger=("C-023",),
     confidence=0.85,
+    watched=("anomaly-mode",),
 )
 def global_anomaly_detection(source: Python) -> Iterator[Hit]:
     for call in source.calls(*NAMES):

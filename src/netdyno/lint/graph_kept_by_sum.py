@@ -21,6 +21,7 @@ from netdyno.lint._python import Python, Splice, method, replaced
     stage="speed",
     ledger=("C-094",),
     confidence=0.9,
+    watched=("growing-graph",),
 )
 def graph_kept_by_sum(source: Python) -> Iterator[Hit]:
     for backward in source.methods("backward"):

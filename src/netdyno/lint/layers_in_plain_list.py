@@ -23,6 +23,7 @@ REGISTERS = ("add_module", "register_module", "setattr(self", "nn.ModuleList(sel
     layer="optimisation",
     stage="structure",
     confidence=0.95,
+    watched=("hidden-parameters",),
 )
 def layers_in_plain_list(source: Python) -> Iterator[Hit]:
     for owner in source.modules.values():

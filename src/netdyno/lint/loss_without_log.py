@@ -22,6 +22,7 @@ EXPECTS = {"kl_div", "nll_loss"}
     stage="loss",
     ledger=("C-058", "C-113"),
     confidence=0.95,
+    watched=("missing-log", "missing-log-in-divergence"),
 )
 def loss_without_log(source: Python) -> Iterator[Hit]:
     for call in source.of(ast.Call):

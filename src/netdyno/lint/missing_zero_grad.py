@@ -24,6 +24,7 @@ FRAMEWORKS = ("lightning", "accelerate", "deepspeed", "apex", "colossalai", "fai
     layer="optimisation",
     stage="order",
     confidence=0.9,
+    watched=("uncleared-gradients",),
 )
 def missing_zero_grad(source: Python) -> Iterator[Hit]:
     if not source.trains or source.has_word(*CLEARS, *FRAMEWORKS):

@@ -20,6 +20,7 @@ from netdyno.lint._python import Python, method
     stage="structure",
     ledger=("C-006", "C-068"),
     confidence=0.9,
+    watched=("stale-optimizer",),
 )
 def replaced_after_optimizer(source: Python) -> Iterator[Hit]:
     for call in source.calls("torch.optim.*"):

@@ -23,6 +23,7 @@ WRONG = {"cross_entropy": {"softmax", "sigmoid"}, "bce_with_logits": {"softmax",
     stage="loss",
     ledger=("C-001", "C-003"),
     confidence=0.95,
+    watched=("double-softmax",),
 )
 def softmax_before_cross_entropy(source: Python) -> Iterator[Hit]:
     for call in source.of(ast.Call):

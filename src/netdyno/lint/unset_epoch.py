@@ -20,6 +20,7 @@ FRAMEWORKS = ("lightning", "accelerate", "transformers", "ignite")
     layer="data",
     stage="data",
     confidence=0.85,
+    watched=("frozen-shuffle",),
 )
 def unset_epoch(source: Python) -> Iterator[Hit]:
     if "DistributedSampler" not in source.text or "set_epoch" in source.text or not source.trains:

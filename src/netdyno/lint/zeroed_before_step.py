@@ -18,6 +18,7 @@ from netdyno.lint._python import Python, method
     layer="optimisation",
     stage="order",
     confidence=0.95,
+    watched=("cleared-before-step",),
 )
 def zeroed_before_step(source: Python) -> Iterator[Hit]:
     for call in source.methods("zero_grad"):

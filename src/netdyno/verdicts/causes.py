@@ -1,13 +1,14 @@
 """What experiments and source rules do to a diagnosis: findings gain or lose confidence, and are put in order again."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from netdyno.records.base import Place
 from netdyno.records.diagnosis import Experiment, Finding, Outcome
 
+NOBODY: Mapping[str, tuple[str, ...]] = {}
 Order = Callable[[Iterable[Outcome]], tuple[Outcome, ...]]
 
 # A finding whose fix was proven is as sure as a measurement can make it; one whose fix helped nothing is a guess.
@@ -37,22 +38,32 @@ def _tested(outcome: Outcome, experiment: Experiment | None) -> Outcome:
     return outcome
 
 
-def merged(seen: Iterable[Outcome], read: Iterable[Outcome], order: Order) -> tuple[Outcome, ...]:
-    """What was seen in the run, and what was read in the source: about the same line it is one finding, the seen one.
+def merged(
+    seen: Iterable[Outcome], read: Iterable[Outcome], order: Order, *, watchers: Mapping[str, tuple[str, ...]] = NOBODY
+) -> tuple[Outcome, ...]:
+    """What was seen in the run, and what was read in the source: about the same thing it is one finding, the seen one.
 
-    Two witnesses of one thing make a suspicion a finding. A form that a rule of the same name watched and cleared is no
-    finding: what happened goes before what is written.
+    Two witnesses of one thing make a suspicion a finding. A form that its `watchers` watched and cleared is no finding:
+    what happened goes before what is written.
     """
     told = list(seen)
     for outcome in read:
-        namesake = next((at for at, other in enumerate(told) if other.rule == outcome.rule), None)
-        twin = next((at for at, other in enumerate(told) if _same(outcome.finding, other.finding)), namesake)
-        if twin is None:
+        if outcome.finding is None:
             told.append(outcome)
-        elif outcome.finding is not None:
-            told[twin] = _witnessed(told[twin], outcome)
-            if namesake is None:
-                told.append(Outcome(rule=outcome.rule, state="clear", reason=f"told as `{told[twin].rule}`"))
+            continue
+        rules = (outcome.rule, *watchers.get(outcome.rule, ()))
+        namesakes = [at for at, other in enumerate(told) if other.rule in rules]
+        twins = [at for at in namesakes if told[at].finding is not None]
+        twins += [at for at, other in enumerate(told) if _same(outcome.finding, other.finding)]
+        if twins:
+            told[twins[0]] = _witnessed(told[twins[0]], outcome)
+            told.append(Outcome(rule=outcome.rule, state="clear", reason=f"told as `{told[twins[0]].rule}`"))
+        elif any(told[at].state == "clear" for at in namesakes):
+            told.append(
+                Outcome(rule=outcome.rule, state="clear", reason=f"watched and cleared by {', '.join(rules[1:])}")
+            )
+        else:
+            told.append(outcome)
     return order(told)
 
 
@@ -71,9 +82,8 @@ def near(one: Place | None, other: Place | None) -> bool:
 
 def _witnessed(seen: Outcome, read: Outcome) -> Outcome:
     finding = seen.finding
+    assert finding is not None
     assert read.finding is not None
-    if finding is None:  # a namesake that saw nothing in this run, or could not look: what is read may not have run
-        return read if seen.state == "skipped" else seen
     sure = max(finding.confidence, read.finding.confidence)
     state = "found" if "found" in (seen.state, read.state) else seen.state
     return replace(seen, state=state, finding=replace(finding, confidence=sure))
