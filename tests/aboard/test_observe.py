@@ -465,3 +465,27 @@ def test_a_transform_of_functions_is_told_from_plain_work():
     assert not _transformed()
     torch.func.vmap(lambda x: seen.append(_transformed()) or x)(torch.ones(2))
     assert seen == [True]
+
+
+def test_a_model_that_is_called_and_not_trained_is_asked_for_no_gradients():
+    net, exported = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with watched() as observer:
+        for _ in range(4):
+            optimizer.zero_grad()
+            net(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+        exported(torch.ones(2, 4))
+    assert observer.summary()["facts"]["parameters"]["never"] == []
+
+
+def test_models_of_later_folds_are_asked_as_often_as_the_first():
+    with watched() as observer:
+        for _ in range(3):
+            net = torch.nn.Linear(4, 4)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            for _ in range(20):
+                optimizer.zero_grad()
+                net(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+    assert observer.summary()["facts"]["parameters"]["never"] == []

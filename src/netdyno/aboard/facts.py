@@ -39,7 +39,7 @@ GIVE_UP = 50
 class Known:
     """A module that was called at top level."""
 
-    __slots__ = ("evaluations", "forwards", "is_loss", "names", "new", "ref", "trains", "ungraded")
+    __slots__ = ("called", "evaluations", "forwards", "is_loss", "names", "new", "passes", "ref", "trains", "ungraded")
 
     def __init__(self, module: Any) -> None:
         self.ref = weakref.ref(module)
@@ -51,6 +51,8 @@ class Known:
         self.trains = bool(self.ungraded) and not self.is_loss
         self.new = True
         self.forwards = self.evaluations = 0
+        self.called = False  # since the last backward pass
+        self.passes = 0  # backward passes that came after a call of it, as far as they were looked at
 
 
 class KnownLoader:
@@ -204,6 +206,7 @@ class Facts:
         self.validated: dict[Line, list[float]] = {}
         self.rebuilt: Counter[Line] = Counter()
         self.first_hash: str | None = None
+        self.called: list[Known] = []
         self.models_summary: list[dict[str, Any]] = []
         self.modes: dict[int, bool] = {}
         self.reach = Reach()
@@ -241,6 +244,9 @@ class Facts:
             self.observer.guarded("new model", self._new_model, known, module, args, kwargs)
         elif self.observer.looking and known.trains:
             self.observer.guarded("look", self._look, args, kwargs)
+        if known.trains and not known.called and (known.passes < OFTEN or self.observer.looking):
+            known.called = True
+            self.called.append(known)
         if known.trains and self.observer.looking:
             self.places.note("forwards")
 
@@ -339,11 +345,20 @@ class Facts:
                 observer.view.loaders.append(loader)
         if observer.looking:
             self.places.note("backwards")
-            for known in self.known.values():
-                if known.trains and known.ungraded and known.forwards:
-                    known.ungraded = {
-                        name: ref for name, ref in known.ungraded.items() if (p := ref()) is not None and p.grad is None
-                    }
+        self._graded()
+
+    def _graded(self) -> None:
+        """What was called before this backward pass is asked for gradients; a model of a later fold or export as well as the first."""
+        if not self.called:
+            return
+        called, self.called = self.called, []
+        for known in called:
+            known.called = False
+            known.passes += 1
+            if known.ungraded:
+                known.ungraded = {
+                    name: ref for name, ref in known.ungraded.items() if (p := ref()) is not None and p.grad is None
+                }
 
     def before_backward(self, item: Any) -> None:
         """Look at gradients that were never seen cleared."""
@@ -355,7 +370,7 @@ class Facts:
         """Once, for one update: which modules run? In a session an update may be part of a race."""
         observer = self.observer
         if observer.updates == WHEN and observer.config.line is None:
-            if any(known.ungraded for known in self.known.values() if known.trains and known.forwards):
+            if any(known.ungraded for known in self.known.values() if known.passes):
                 observer.guarded("reach", self.reach.begin, observer.view.models)
         elif observer.updates > WHEN:
             self.reach.end()
@@ -520,9 +535,12 @@ class Facts:
         }
 
     def _parameters(self) -> dict[str, Any]:
-        trained = [known for known in list(self.known.values()) if known.trains and known.forwards]
-        never = [name for known in trained for name in list(known.ungraded)]
-        reached, rested = self._ran(trained)
+        # What was called with gradients and no backward pass after it, as by an export, was not trained.
+        trained = [known for known in list(self.known.values()) if known.passes]
+        enough = min(OFTEN, max((known.passes for known in trained), default=0))
+        asked = [known for known in trained if known.passes >= enough]
+        never = [name for known in asked for name in list(known.ungraded)]
+        reached, rested = self._ran(asked)
         return {
             "total": sum(len(known.names) for known in trained),
             "with_gradient": sum(len(known.names) for known in trained) - len(never),

@@ -27,6 +27,7 @@ def always_on_dropout(probe: ModelProbe) -> Finding | None:
         fix="pass `training=self.training` to `F.dropout`, or use `nn.Dropout`",
         where=probe.dropout_where,
         confidence=CERTAIN,
+        explains=("random-evaluation",),
     )
 
 

@@ -29,6 +29,7 @@ def mixed_batch(probe: ModelProbe, traces: CallTraces | None = None) -> Finding 
         fix="keep the batch axis apart: `batch_first=True` for recurrent layers, reshapes that leave the first axis alone",
         where=where or Place(module=probe.model),
         confidence=LIKELY if how else GUESS,
+        explains=("batch-dependent-output",),
     )
 
 

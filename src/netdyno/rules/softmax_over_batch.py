@@ -43,7 +43,7 @@ def softmax_over_batch(traces: CallTraces, probe: ModelProbe | None = None) -> F
             fix="use the dimension of what competes: `dim=1` or `dim=-1`",
             where=made.where,
             confidence=CERTAIN,
-            explains=("mixed-batch",),
+            explains=("mixed-batch", "batch-dependent-output"),
         )
     return None
 

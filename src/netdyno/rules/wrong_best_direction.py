@@ -4,7 +4,8 @@ Looks for:  weights that are copied or saved after evaluations exactly when the 
             not when it is smaller than ever.
 Matters:    what is restored or shipped is among the worst of the run, and stopping early stops at the wrong time.
 Try:        `<` in the comparison and infinity as the first value; `mode="min"` for a loss.
-Not this:   weights kept every round, by an accuracy that rises while the loss does, or a few rounds only.
+Not this:   weights kept every round, by an accuracy that rises while the loss does, or a few rounds only; a file that is written
+            once because it is there (see `stale-weights`).
 """
 
 from netdyno.records.diagnosis import Finding, Saving
@@ -21,6 +22,9 @@ def wrong_best_direction(rounds: EvaluationRounds) -> Finding | None:
     kept = {place for place, one in enumerate(seen) if one.kept}
     highest, lowest = _records(seen, 1), _records(seen, -1)
     if len(seen) < ROUNDS or not kept or kept != highest or len(lowest - kept) < PASSED or _accuracy_agrees(seen, kept):
+        return None
+    # Only the first ones: that also is what becomes of a file that is written once.
+    if len(kept) == 1 and not rounds.kept_compared:
         return None
     last = max(kept)
     best = min(one.loss for one in seen if one.loss is not None)
@@ -39,6 +43,7 @@ def wrong_best_direction(rounds: EvaluationRounds) -> Finding | None:
         fix="turn the comparison round: a loss is better when it is smaller (start from infinity)",
         where=rounds.kept_where,
         confidence=0.9 if len(lowest - kept) > PASSED else 0.75,
+        explains=("stale-weights",),
     )
 
 
@@ -62,7 +67,11 @@ def _accuracy_agrees(seen: list[EvaluationRound], kept: set[int]) -> bool:
 
 
 def _rounds(
-    losses: tuple[float, ...], kept: tuple[int, ...], accuracies: tuple[float | None, ...] = ()
+    losses: tuple[float, ...],
+    kept: tuple[int, ...],
+    accuracies: tuple[float | None, ...] = (),
+    *,
+    compared: bool = False,
 ) -> EvaluationRounds:
     rows = tuple(
         EvaluationRound(
@@ -75,15 +84,16 @@ def _rounds(
         )
         for place, loss in enumerate(losses)
     )
-    return EvaluationRounds(updates=100, rounds=rows)
+    return EvaluationRounds(updates=100, rounds=rows, kept_compared=compared)
 
 
 SICK = (
-    (_rounds((2.0, 1.0, 0.8, 0.6, 0.5, 0.7), (0,)),),
+    (_rounds((2.0, 1.0, 0.8, 0.6, 0.5, 0.7), (0,), compared=True),),
     (_rounds((2.0, 2.1, 1.0, 0.8, 0.6), (0, 1)),),
 )
-# The best is kept; all are kept; the last is kept; by accuracy while the loss rises.
+# A file that is written once; the best is kept; all are kept; the last is kept; by accuracy while the loss rises.
 WELL = (
+    (_rounds((2.0, 1.0, 0.8, 0.6, 0.5, 0.7), (0,)),),
     (_rounds((2.0, 1.0, 0.8, 0.6, 0.5, 0.7), (0, 1, 2, 3, 4)),),
     (_rounds((2.0, 1.0, 0.8, 0.6), (0, 1, 2, 3)),),
     (_rounds((2.0, 1.0, 0.8, 0.6, 0.5), (4,)),),

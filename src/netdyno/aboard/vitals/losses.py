@@ -142,9 +142,12 @@ class Crossing:
 
     def before(self, optimizers: list[Any]) -> None:
         """A backward pass begins."""
+        self.held = {}
         if not 1 < len(optimizers) <= 4:
             self.known.clear()
             return
+        # Those of a model that was replaced are gone, and another may have their place.
+        self.known = {key: pair for key, pair in self.known.items() if pair[0]() is not None and pair[1]() is not None}
         for one in optimizers:
             if id(one) not in self.known:
                 parameter = next((p for group in one.param_groups for p in group["params"] if p.requires_grad), None)
@@ -176,7 +179,7 @@ class Crossing:
         self.stale |= {key for key in self.known if key != id(optimizer) and self._norm(key)}
 
     def _norm(self, key: int) -> float:
-        parameter = self.known[key][1]()
+        parameter = self.known[key][1]() if key in self.known else None
         if parameter is None or parameter.grad is None or parameter.grad.is_sparse:
             return 0.0
         return float(parameter.grad.detach().float().norm())

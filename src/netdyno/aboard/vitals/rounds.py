@@ -1,6 +1,8 @@
 """Evaluation round by round: what was scored, what was kept after it, and which numbers were printed of it."""
 
+import ast
 import builtins
+import linecache
 import re
 import sys
 from collections import deque
@@ -13,6 +15,8 @@ from ._base import LossCall, Vital, Watch
 MOST, LOADERS = 400, 8
 # Printed lines of one round that are read.
 LINES = 6
+# Lines of the user on the stack of a call, innermost first: what decides on it stands there or in who called it.
+CALLERS = 4
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{2,}(?:e[+-]?\d+)?")
 CLASSES = ("cross_entropy", "nll_loss")
 
@@ -70,6 +74,7 @@ class Rounds(Vital):
         self.rounds: deque[Tally] = deque(maxlen=MOST)
         self.known: dict[int, tuple[Any, list[Any]]] = {}
         self.kept_line: Line | None = None
+        self.kept_stack: list[Line] = []
         self.print_line: Line | None = None
         self.seeds: dict[int, int] = {}
         self.seeded_again = 0
@@ -103,6 +108,8 @@ class Rounds(Vital):
             if "prefix" in kwargs or tally is None or not any(args[0] is model for model in self.watch.models):
                 return
             tally.kept = True
+            if not self.kept_stack:
+                self.kept_stack = _stack(frame)
             self.kept_line = user_line(frame)
 
         return self._noted(original, kept)
@@ -226,9 +233,43 @@ class Rounds(Vital):
             "printed_mean": mean,
             "printed_where": _place(self.print_line),
             "kept_where": _place(self.kept_line),
+            "kept_compared": any(_compared(line) for line in self.kept_stack),
             "seeded_again": self.seeded_again,
             "restored": self.restored_at == updates,
         }
+
+
+def _stack(frame: Any) -> list[Line]:
+    lines: list[Line] = []
+    while frame is not None and len(lines) < CALLERS:
+        line = user_line(frame)
+        while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (line.file, line.line):
+            frame = frame.f_back
+        if frame is None:
+            break
+        lines.append(line)
+        frame = frame.f_back
+    return lines
+
+
+def _compared(line: Line) -> bool:
+    """Whether an `if` around the line asks which of two values is larger."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(line.file)))
+    except (SyntaxError, ValueError):
+        return False
+    around = (
+        one for one in ast.walk(tree) if isinstance(one, ast.If) and one.lineno <= line.line <= (one.end_lineno or 0)
+    )
+    return any(_orders(part) for one in around for part in ast.walk(one.test))
+
+
+def _orders(part: ast.AST) -> bool:
+    return (
+        isinstance(part, ast.Compare)
+        and isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        and not any(isinstance(side, ast.Constant) for side in (part.left, *part.comparators))
+    )
 
 
 def _shows(text: str, value: float) -> bool:
