@@ -286,9 +286,11 @@ def _findings(told: info.DiagnosisInfo, *, everything: bool = False) -> Iterable
     if told.clear:
         names = ", ".join(told.clear) if everything or len(told.clear) <= NAMED else f"{len(told.clear)} rules"
         yield _said(f"looked and found nothing: {names}", "dim")
-    for reason, rules in _by_reason(told.skipped).items():
-        names = ", ".join(rules) if everything or len(rules) <= 3 else f"{len(rules)} rules"
-        yield _said(f"not looked: {names} ({reason})", "dim")
+    if everything or len(told.skipped) <= 3:
+        for reason, rules in _by_reason(told.skipped).items():
+            yield _said(f"not looked: {', '.join(rules)} ({reason})", "dim")
+    else:
+        yield _said(f"not looked, for want of evidence: {len(told.skipped)} rules (`--everything` says which)", "dim")
     yield from (_said(f"rule failed: {rule} ({reason})", "yellow") for rule, reason in told.failed)
 
 

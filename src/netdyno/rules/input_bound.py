@@ -9,7 +9,7 @@ Not this:   a machine that is busy with something else (see `contended-machine`)
 """
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import LoaderProfile, StepTimeline
+from netdyno.records.evidence import LineCost, LineCosts, LoaderProfile, LoaderUse, Place, StepTimeline
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
 
@@ -25,6 +25,10 @@ CURES = {
 }
 
 
+# Fewer looks than this may have met any line by chance.
+LOOKS = 5
+
+
 @rule(
     suggests=(
         "batch-transforms",
@@ -36,7 +40,9 @@ CURES = {
     ),
     stage="bound",
 )
-def input_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding | None:
+def input_bound(
+    timeline: StepTimeline, loader: LoaderProfile | None, lines: LineCosts | None = None, use: LoaderUse | None = None
+) -> Finding | None:
     share = timeline.share("data", "collate")
     if share < WORTH_A_WORD:
         return None
@@ -57,8 +63,18 @@ def input_bound(timeline: StepTimeline, loader: LoaderProfile | None) -> Finding
             "sample_blocked_s": sample.blocked,
         },
         fix=CURES[kind],
+        where=_where(lines, use),
         explains=("idle-overlap",),
     )
+
+
+def _where(lines: LineCosts | None, use: LoaderUse | None) -> Place | None:
+    """The line of a script that most of the waiting went to; where none was met, the line that constructs the loader."""
+    met = lines.of("data", "collate") if lines is not None else ()
+    if met and met[0].samples >= LOOKS:
+        return met[0].where
+    trains = [loader for loader in use.loaders if loader.trains] if use is not None else []
+    return trains[0].where if trains else met[0].where if met else None
 
 
 def kind_of(sample: Split) -> str:
@@ -82,8 +98,16 @@ def _timeline(data: Split) -> StepTimeline:
     return StepTimeline(steps=10, step=data + work, phases={"data": data, "forward": work})
 
 
+_DECODES = LineCosts(
+    lines=(
+        LineCost(where=Place(file="train.py", line=12), function="__getitem__", phase="data", samples=40, share=0.8),
+    ),
+    samples=50,
+    hz=50.0,
+)
 SICK = (
     (_timeline(Split(blocked=0.040)),),
+    (_timeline(Split(running=0.040)), _DECODES),
     (_timeline(Split(running=0.040)),),
     (_timeline(Split(running=0.020, blocked=0.020)),),
 )
