@@ -4,6 +4,7 @@ import re
 
 from netdyno.records.diagnosis import Finding, Layer, Saving
 from netdyno.records.evidence import Ending, Place
+from netdyno.records.trial import Change
 
 # The words of the library, by the rule that knows their cause. A message that is in none of them is `failed-script`.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -74,7 +75,15 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(each) for each in re.findall(r"\d+", text))
 
 
-def failure(ending: Ending, *, says: str, fix: str, layer: Layer, where: Place | None = None) -> Finding:
+def failure(
+    ending: Ending,
+    *,
+    says: str,
+    fix: str,
+    layer: Layer,
+    where: Place | None = None,
+    remedies: tuple[Change, ...] = (),
+) -> Finding:
     """The finding: that the script ended is certain, so it is found; `saves` nothing, it is wrong rather than slow."""
     return Finding(
         says=f"the script ended with an error after {ending.updates} updates: {says}",
@@ -83,4 +92,5 @@ def failure(ending: Ending, *, says: str, fix: str, layer: Layer, where: Place |
         because={"updates": float(ending.updates)},
         fix=fix,
         where=where or ending.where,
+        remedies=remedies,
     )

@@ -5,6 +5,7 @@ from typing import Any
 from netdyno.records.diagnosis import Finding, Layer, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.samples import LoaderRows, Samples
+from netdyno.records.trial import Change
 
 # Found and suspected: a rule says why it is sure; what has an innocent reading stays a suspicion.
 CERTAIN, SURE, SUSPECTED = 0.95, 0.8, 0.5
@@ -21,6 +22,7 @@ def wrong(
     where: Place | None,
     layer: Layer = "data",
     explains: tuple[str, ...] = (),
+    remedies: tuple[Change, ...] = (),
 ) -> Finding:
     """A finding about what is wrong rather than slow."""
     return Finding(
@@ -32,6 +34,7 @@ def wrong(
         where=where,
         confidence=confidence,
         explains=explains,
+        remedies=remedies,
     )
 
 

@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import FileSave, SaveUse, StateLoad
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="use")
@@ -33,6 +34,7 @@ def aliased_best_state(use: SaveUse) -> Finding | None:
         where=where,
         # A state that is saved may have been taken once for all, to follow the weights.
         confidence=1.0 if load is not None else 0.75,
+        remedies=remedy("copy-states"),
     )
 
 

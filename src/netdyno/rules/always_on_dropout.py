@@ -13,6 +13,7 @@ from netdyno.records.calls import ModelProbe
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, FELT, NOTHING, probe
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="use")
@@ -28,6 +29,7 @@ def always_on_dropout(probe: ModelProbe) -> Finding | None:
         where=probe.dropout_where,
         confidence=CERTAIN,
         explains=("random-evaluation",),
+        remedies=remedy("scale-dropout", factor=1.0, evaluation=False),
     )
 
 

@@ -12,6 +12,7 @@ from netdyno.records.evidence import Place, StepTimeline
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 LOOKS, NEARLY = 8, 0.9
 # 1.4 times as long is what large layers pay, five times what small ones do.
@@ -34,6 +35,7 @@ def anomaly_mode(waste: Waste, timeline: StepTimeline) -> Finding | None:
         where=waste.anomaly_where,
         confidence=0.95,
         explains=("python-bound", "compute-bound", "costly-line"),
+        remedies=remedy("anomaly-mode-off"),
     )
 
 

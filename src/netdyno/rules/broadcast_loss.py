@@ -13,6 +13,7 @@ from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, DISTANCES, LIKELY, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="loss")
@@ -58,6 +59,7 @@ def _finding(
         fix="give both the same shape: `output.squeeze(1)` or `target.unsqueeze(1)`",
         where=where,
         confidence=confidence,
+        remedies=remedy("match-shapes"),
     )
 
 

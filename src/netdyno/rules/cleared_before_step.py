@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, seen, stepper
+from netdyno.rules._remedies import remedy
 
 LOOKS = 2  # the first look does not know yet what a pass makes; two that agree are no accident
 SHARE = 0.9  # an odd look may belong to a skipped step
@@ -30,6 +31,7 @@ def cleared_before_step(gradients: Gradients) -> Finding | None:
         fix="call `zero_grad()` before `loss.backward()`, not between it and `step()`",
         where=gradients.backward_where,
         confidence=1.0,
+        remedies=remedy("keep-gradients"),
     )
 
 

@@ -10,6 +10,7 @@ Not this:   a scaler that is disabled, which multiplies by 1.
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place, UpdateOrder
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 
 @rule(suggests=(), stage="order")
@@ -23,6 +24,7 @@ def clip_before_unscale(order: UpdateOrder) -> Finding | None:
         because={"scaled_clips": float(order.scaled_clips), "clips": float(order.clips)},
         fix="call `scaler.unscale_(optimizer)` before clipping",
         where=order.clip_where,
+        remedies=remedy("unscale-before-clipping"),
     )
 
 

@@ -13,6 +13,7 @@ from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, DISTANCES, NOTHING, call, first, judged, losses, traced, training, used
+from netdyno.rules._remedies import remedy_at
 
 RANGES = {
     "relu": (0.0, None),
@@ -61,6 +62,7 @@ def clipped_output(losses: LossCalls, traces: CallTraces) -> Finding | None:
                 fix=f"take the last {made.name} away",
                 where=made.where,
                 confidence=CERTAIN,
+                remedies=remedy_at(made.where, "leave-out", call=made.name),
             )
     return None
 

@@ -13,6 +13,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients, Weight
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, seen, weight
+from netdyno.rules._remedies import remedy
 
 EQUAL = 1e-4  # of the norm: after steps along random gradients rows differ by far more
 LOOKS = 3  # rows of a zero layer part at its second step
@@ -41,6 +42,7 @@ def constant_initialisation(gradients: Gradients) -> Finding | None:
         fix="initialise weights with random numbers (the default of PyTorch does); only biases and last layers may begin at zero",
         where=Place(module=first.name.rpartition(".")[0] or first.name),
         confidence=0.95,
+        remedies=remedy("initialise-again"),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.calls import CallTraces
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING, call, dim_of, first, traced
+from netdyno.rules._remedies import remedy_at
 
 
 @rule(stage="loss")
@@ -36,6 +37,7 @@ def constant_softmax(traces: CallTraces) -> Finding | None:
             fix="use a sigmoid (binary_cross_entropy_with_logits) for one unit, or one unit per class",
             where=made.where,
             confidence=CERTAIN,
+            remedies=remedy_at(made.where, "call-instead", call="softmax", instead="sigmoid"),
         )
     return None
 

@@ -10,6 +10,7 @@ from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import GUESS, LIKELY, NOTHING, losses, training, used
+from netdyno.rules._remedies import remedy_at
 
 LARGE, SOME = 0.3, 0.1  # of all targets: from a third on it is most of what is easy
 
@@ -27,6 +28,7 @@ def counted_padding(losses: LossCalls) -> Finding | None:
             fix=f"pass `ignore_index={use.pad}` to the loss",
             where=use.where,
             confidence=LIKELY if use.padding >= LARGE else GUESS,
+            remedies=remedy_at(use.where, "change-call", call=use.name, ignore_index=use.pad),
         )
     return None
 

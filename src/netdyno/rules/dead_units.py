@@ -24,6 +24,7 @@ from netdyno.rules._learning import (
     weight,
     weights_of,
 )
+from netdyno.rules._remedies import remedy
 
 MOST = 0.8  # of a layer: networks learn well with half of their units
 LEFT = 0.4  # of the loss of knowing nothing that is still there
@@ -57,6 +58,7 @@ def dead_units(gradients: Gradients, curve: LossCurve) -> Finding | None:
         fix="initialise the layer anew (a bias far below zero kills it), lower the learning rate, or use leaky units",
         where=Place(module=worst.name.rpartition(".")[0] or worst.name),
         confidence=0.85,
+        remedies=remedy("initialise-again") + remedy("scale-learning-rate", factor=0.1),
     )
 
 

@@ -25,6 +25,7 @@ from netdyno.rules._learning import (
     weight,
     weights_of,
 )
+from netdyno.rules._remedies import remedy
 
 LOST = 0.8  # a scale that lost a fifth changes every answer
 ROSE = 1.3  # the training loss ends a third above its best: more than a schedule or noise does
@@ -59,6 +60,7 @@ def decayed_scale(gradients: Gradients, curve: LossCurve) -> Finding | None:
         fix="put scales, biases and norms into a group with `weight_decay=0`",
         where=gradients.optimizer_where,
         confidence=0.85,
+        remedies=remedy("set-optimizer", weight_decay=0.0),
     )
 
 

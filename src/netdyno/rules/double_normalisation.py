@@ -10,6 +10,7 @@ Not this:   inputs of a small unit; a network that begins with a normalisation a
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, SUSPECTED, healthy, wrong
 
 # Fewer levels than a grey-scale has come about by chance.
@@ -35,6 +36,7 @@ def double_normalisation(samples: Samples) -> Finding | None:
         confidence=SURE if slow else SUSPECTED,
         where=samples.where,
         explains=("learning-rate-too-low", "unfinished-training"),
+        remedies=remedy("scale-inputs"),
     )
 
 

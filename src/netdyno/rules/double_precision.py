@@ -13,6 +13,7 @@ from netdyno.records.evidence import Op, OpTable, OptimizerUse, Place, ScriptTra
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 NEARLY = 0.9
 # Half of a vector unit's width is lost; what operators save at most.
@@ -46,6 +47,7 @@ def double_precision(waste: Waste, timeline: StepTimeline, table: OpTable, trace
         where=waste.float64_where,
         confidence=0.8,
         explains=("compute-bound", "memory-bandwidth-bound", "optimizer-bound", "python-bound"),
+        remedies=remedy("single-precision"),
     )
 
 

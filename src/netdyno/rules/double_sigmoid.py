@@ -10,6 +10,7 @@ from netdyno.records.calls import CallTraces
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING, call, first, judged, traced
+from netdyno.rules._remedies import remedy_at
 
 
 @rule(stage="loss")
@@ -26,6 +27,7 @@ def double_sigmoid(traces: CallTraces) -> Finding | None:
                 fix=f"give the loss the raw outputs: take away the {made.name} before it",
                 where=made.where,
                 confidence=CERTAIN,
+                remedies=remedy_at(made.where, "leave-out", call=made.name),
             )
     return None
 

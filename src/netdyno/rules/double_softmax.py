@@ -10,6 +10,7 @@ from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING, losses, training, used
+from netdyno.rules._remedies import remedy
 
 ALL = 0.99  # of the rows of every look; a row of logits sums to 1 by chance only
 
@@ -26,6 +27,7 @@ def double_softmax(losses: LossCalls) -> Finding | None:
                 fix="give cross_entropy the raw outputs: take away the softmax before it",
                 where=use.where,
                 confidence=CERTAIN,
+                remedies=remedy("take-logarithm", call="cross_entropy", of="probabilities"),
             )
     return None
 

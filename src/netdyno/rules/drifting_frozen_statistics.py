@@ -13,6 +13,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.modes import Drift, ModelModes, ModeUse
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Calls in which it learnt statistics, without being trained in between.
 CALLS = 10
@@ -43,6 +44,7 @@ def drifting_frozen_statistics(use: ModeUse) -> Finding | None:
         if where is not None
         else Place(module=worst.name),
         confidence=0.9,
+        remedies=remedy("freeze-statistics"),
     )
 
 

@@ -9,6 +9,7 @@ Not this:   a training loader, a rest of nothing, a rest too small to move the s
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import EvaluatedLoader, EvaluationRounds
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # A twentieth of the data can move an accuracy by points; a hundredth cannot be told from noise.
 FOUND, SUSPECTED = 0.05, 0.02
@@ -28,6 +29,7 @@ def dropped_validation(rounds: EvaluationRounds) -> Finding | None:
         fix="pass `drop_last=False` to the validation loader",
         where=worst.where,
         confidence=0.9 if _lost(worst) >= FOUND else 0.5,
+        remedies=remedy("keep-last-batch"),
     )
 
 

@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Course, Gradients, LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._learning import FALLS, NOTHING, UPDATES, curve, ends, longest, reference, seen, stepper_of
+from netdyno.rules._remedies import remedy
 
 GONE = 0.01  # a hundredth of the peak moves weights no more
 EARLY = 0.5  # decays in use vanish in the last tenth of a run
@@ -41,6 +42,7 @@ def early_decay(curve: LossCurve, gradients: Gradients | None = None) -> Finding
         fix="step the schedule once per epoch instead of per batch, or let it last as many updates as the run",
         where=gradients.optimizer_where if gradients is not None else None,
         confidence=0.9,
+        remedies=remedy("schedule-per-epoch", batches=round(course.updates / course.passes)) if course.passes else (),
     )
 
 

@@ -12,6 +12,7 @@ from netdyno.records.evidence import Loader, LoaderUse, Place, StepTimeline
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 PER_CORE = 2
 WORTH_A_WORD = 0.10
@@ -34,6 +35,7 @@ def excess_workers(use: LoaderUse, waste: Waste, timeline: StepTimeline) -> Find
         where=worst.where,
         confidence=0.8,
         explains=("input-bound", "idle-overlap", "restarted-workers", "oversubscribed-threads"),
+        remedies=remedy("loader-workers", workers=max(1, waste.cores - 1)),
     )
 
 

@@ -22,6 +22,7 @@ from netdyno.rules._learning import (
     stepper,
     stepper_of,
 )
+from netdyno.rules._remedies import remedy
 
 TAIL = 20.0  # times the median; norms of healthy recurrent networks stay within ten
 NORMS = 4
@@ -47,6 +48,7 @@ def exploding_gradient(gradients: Gradients, curve: LossCurve) -> Finding | None
         fix=f"`clip_grad_norm_(model.parameters(), {2 * usual:.2g})` before the step",
         where=gradients.backward_where,
         confidence=0.8,
+        remedies=remedy("clip-gradients", max_norm=2 * usual),
     )
 
 

@@ -9,6 +9,8 @@ Not this:   a high rate that learns (with layers that normalise, weights may gro
             nobody clears (see `uncleared-gradients`).
 """
 
+from math import log10
+
 from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import UpdateOrder
 from netdyno.records.learning import Course, Gradients, LossCurve, Stepper
@@ -34,9 +36,11 @@ from netdyno.rules._learning import (
     stepper_of,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 # A tenth of a weight in one step: nothing of it is left after ten. Rates that learn lie near a thousandth to a fiftieth.
 LONG = 0.1
+USUAL = 0.01  # a first step of Adam at its default rate moves a usual weight by about a hundredth
 LEAP = 2.0  # twice the loss of knowing nothing is worse than any start from a sound initialisation
 WILD = 5.0  # a first loss of so many times chance says that the weights or the data were too large, not the steps
 
@@ -72,7 +76,13 @@ def exploding_learning_rate(gradients: Gradients, curve: LossCurve, order: Updat
         fix="lower the learning rate tenfold, or warm it up",
         where=gradients.optimizer_where,
         confidence=0.9 if broke else 0.8,
+        remedies=remedy("scale-learning-rate", factor=_factor(ratio)),
     )
+
+
+def _factor(ratio: float) -> float:
+    """The power of ten that makes steps about as long as those of a run that learns."""
+    return float(10.0 ** min(-1, max(-4, round(log10(USUAL / ratio)))))
 
 
 def _how(course: Course, broke: bool) -> str:

@@ -10,6 +10,7 @@ from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, LOSSES, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._remedies import remedy
 
 ROSE = 1.2  # times its start: a training loss that rises by a fifth is being maximised
 
@@ -46,6 +47,7 @@ def flipped_loss(losses: LossCalls, traces: CallTraces) -> Finding | None:
                 where=trace.calls[trace.root].where,
                 confidence=CERTAIN,
                 explains=("exploding-learning-rate",),
+                remedies=remedy("negate-loss"),
             )
     return None
 

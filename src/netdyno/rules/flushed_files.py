@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place, ScriptTrace
 from netdyno.records.growth import Repeated, Waste
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 NEARLY = 0.8
 WORTH_A_WORD = 0.05
@@ -35,6 +36,7 @@ def flushed_files(waste: Waste, trace: ScriptTrace) -> Finding | None:
         where=worst.where,
         confidence=0.95,
         explains=("costly-line", "logging-cost"),
+        remedies=remedy("leave-flushing-out"),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def freed_graph(ending: Ending) -> Finding | None:
         says="a second backward pass went through a graph that the first one had freed, so what it starts from still hangs on an earlier update",
         fix="`.detach()` what is carried over from the last update (hidden state, running loss), or call `backward()` once on the sum of the losses",
         layer="optimisation",
+        remedies=remedy("detach-inputs"),
     )
 
 

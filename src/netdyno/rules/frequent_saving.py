@@ -11,6 +11,7 @@ import os
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Chore, Chores, Place
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 NEARLY = 0.8
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
@@ -32,6 +33,7 @@ def frequent_saving(chores: Chores) -> Finding | None:
         where=worst.where,
         confidence=0.95,
         explains=("costly-line",),
+        remedies=remedy("save-less", every=max(2, chores.updates // 4)),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._learning import FALLS, NOTHING, STAYS, UPDATES, curve, ends, longest, reference, seen, stepper_of
+from netdyno.rules._remedies import remedy
 
 FEW = 0.05
 LEFT = 0.5  # a sound head on a sound backbone learns more than half of what can be learnt
@@ -32,6 +33,7 @@ def frozen_model(gradients: Gradients, curve: LossCurve) -> Finding | None:
         fix="unfreeze what has to learn, the head at least: look at the filter that sets `requires_grad`",
         where=gradients.optimizer_where,
         confidence=0.8,
+        remedies=remedy("train-everything", unfreeze=True),
     )
 
 

@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.modes import Consistency, ModelConsistency, NormLayer
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Batches after which the usual momentum has long forgotten where it began.
 SEEN = 20
@@ -44,6 +45,7 @@ def frozen_statistics(answers: Consistency) -> Finding | None:
         fix="give the normalisation layers a momentum of 0.1",
         where=Place(module=layer.name),
         confidence=0.95 if worse >= WORSE else 0.6,
+        remedies=remedy("move-statistics"),
     )
 
 

@@ -16,6 +16,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.growth import GraphSize, Growth
 from netdyno.rules._base import rule
 from netdyno.rules._growth import Rise, steady
+from netdyno.rules._remedies import remedy
 
 # More old nodes at so many looks in a row: a window that slides has as many each time.
 RISES = 4
@@ -52,6 +53,7 @@ def growing_graph(growth: Growth) -> Finding | None:
         where=(growth.carried or growth.keeper_where) if reaching is not None else growth.keeper_where,
         confidence=0.95 if reaching is not None or rise is not None else 0.8,
         explains=("memory-leak", "retained-graph", "memory-growth"),
+        remedies=remedy("detach-inputs") if reaching is not None else (),
     )
 
 

@@ -9,6 +9,7 @@ Not this:   rare classes that are found; a loss with weights; too few rare rows 
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, healthy, wrong
 
 # Below this share an accuracy that equals it would look bad at once.
@@ -40,6 +41,7 @@ def hidden_imbalance(samples: Samples) -> Finding | None:
             confidence=SURE,
             where=samples.where if side == "training" else samples.eval_where or samples.where,
             layer="generalisation",
+            remedies=remedy("weight-classes"),
         )
     return None
 

@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients, Hidden
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, seen
+from netdyno.rules._remedies import remedy
 
 
 @rule(suggests=(), stage="structure")
@@ -29,6 +30,7 @@ def hidden_parameters(gradients: Gradients) -> Finding | None:
         where=gradients.hidden_where or Place(module=graded[0].name),
         confidence=1.0,
         explains=("unreached-parameters",),
+        remedies=remedy("train-everything"),
     )
 
 

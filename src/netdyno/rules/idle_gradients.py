@@ -13,6 +13,7 @@ from netdyno.records.evidence import StepTimeline
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 # Weights that were forgotten are a layer or two; a part that was left out on purpose is the larger one.
@@ -37,6 +38,7 @@ def idle_gradients(waste: Waste, timeline: StepTimeline) -> Finding | None:
         # In training mode they may have been meant to learn.
         confidence=0.85 if waste.idle_resting else 0.5,
         explains=("compute-bound", "python-bound"),
+        remedies=remedy("freeze-the-idle"),
     )
 
 

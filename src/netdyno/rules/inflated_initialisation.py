@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, chance_of, curve, longest, matrices, seen, stepper_of, weight
+from netdyno.rules._remedies import remedy
 
 LARGE = 3.0  # twice what the most generous scheme in use has (gain 1.41 for ReLU)
 WILD = 3.0  # a sound start is at chance, and rarely above one and a half times
@@ -38,6 +39,7 @@ def inflated_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
         where=Place(module=worst.name.rpartition(".")[0] or worst.name),
         confidence=0.9,
         explains=("exploding-learning-rate",),
+        remedies=remedy("initialise-again"),
     )
 
 

@@ -11,6 +11,7 @@ from netdyno.records.calls import ModelProbe
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, FELT, NOTHING, probe
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="structure")
@@ -32,6 +33,7 @@ def inverted_mask(probe: ModelProbe) -> Finding | None:
         where=Place(module=probe.model),
         confidence=CERTAIN,
         explains=("seen-target",),
+        remedies=remedy("invert-mask"),
     )
 
 

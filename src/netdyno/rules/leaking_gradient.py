@@ -12,6 +12,7 @@ from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, NOTHING, losses
+from netdyno.rules._remedies import remedy
 
 OFTEN = 0.25  # of all steps looked at: with two players every second step is of each
 
@@ -28,6 +29,7 @@ def leaking_gradient(losses: LossCalls) -> Finding | None:
         fix="detach what the other model is given (`discriminator(fake.detach())`), or clear gradients before each backward pass",
         where=losses.crossed_where,
         confidence=LIKELY,
+        remedies=remedy("clear-gradients", all=True),
     )
 
 

@@ -8,6 +8,8 @@ Not this:   a checkpoint that is refined gently, wide networks that learn withou
             vanish, are clipped or decayed away.
 """
 
+from math import log10
+
 from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Course, Gradients, LossCurve, Stepper
 from netdyno.rules._base import rule
@@ -69,8 +71,13 @@ def learning_rate_too_low(gradients: Gradients, curve: LossCurve) -> Finding | N
         where=gradients.optimizer_where,
         confidence=0.85
         if chance_of(course, stepper) is not None
-        else 0.6,  # without chance nobody knows what was left to learn
+        else 0.6,  # without chance nobody knows what was left to learn, remedies=remedy("scale-learning-rate", factor=_factor(moved))
     )
+
+
+def _factor(moved: float) -> float:
+    """The power of ten that would have moved the weights by about a fifth."""
+    return float(10.0 ** min(4, max(1, round(log10(0.2 / moved)))))
 
 
 def _other(gradients: Gradients, course: Course, stepper: Stepper) -> bool:

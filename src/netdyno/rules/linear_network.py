@@ -11,6 +11,7 @@ from netdyno.records.calls import ModelProbe
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, NOTHING, probe
+from netdyno.rules._remedies import remedy
 
 STRAIGHT = 1e-3  # of the outputs' spread: rounding of a deep sum, and nothing that bends
 
@@ -27,6 +28,7 @@ def linear_network(probe: ModelProbe) -> Finding | None:
         fix="put an activation (ReLU, GELU) between the layers",
         where=Place(module=probe.model),
         confidence=LIKELY,
+        remedies=remedy("bend-between-layers"),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def lone_sample(ending: Ending) -> Finding | None:
         says="batch normalisation in training mode was given 1 value per channel",
         fix="pass `drop_last=True` to the training loader; where nothing is trained, call `model.eval()` first",
         layer="data",
+        remedies=remedy("drop-last-batch"),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched, numbers
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def mismatched_shapes(ending: Ending) -> Finding | None:
         says=f"1 operation met shapes that do not fit ({ending.message[:140]})",
         fix=_fix(ending),
         layer="optimisation",
+        remedies=remedy("match-shapes") if "arget" in ending.message and "input size" in ending.message else (),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def mismatched_types(ending: Ending) -> Finding | None:
         says=f"1 operation was given two kinds of numbers ({ending.message[:120]})",
         fix=_fix(ending),
         layer="data",
+        remedies=remedy("single-precision") if "ouble" in ending.message else (),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING, losses, training, used
+from netdyno.rules._remedies import remedy
 
 ABOVE = 1e-3  # no log-probability is above 0, rounding aside
 
@@ -30,6 +31,7 @@ def missing_log(losses: LossCalls) -> Finding | None:
             fix="apply `log_softmax` first, or use `cross_entropy` on the raw outputs",
             where=use.where,
             confidence=CERTAIN,
+            remedies=remedy("take-logarithm", call="nll_loss", of="probabilities" if probabilities else "outputs"),
         )
     return None
 

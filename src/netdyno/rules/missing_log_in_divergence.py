@@ -10,6 +10,7 @@ from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING, losses, training, used
+from netdyno.rules._remedies import remedy
 
 ALL = 0.99  # of the rows of every look
 
@@ -28,6 +29,7 @@ def missing_log_in_divergence(losses: LossCalls) -> Finding | None:
             fix="use `log_softmax` instead of `softmax` for the first argument of kl_div",
             where=use.where,
             confidence=CERTAIN,
+            remedies=remedy("take-logarithm", call="kl_div", of="probabilities"),
         )
     return None
 

@@ -10,6 +10,7 @@ Not this:   mixed batches, batches of a few rows, statistics that were never lea
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # The F ratio of batch means is 1 for rows drawn at random; with some batches and channels chance keeps its middle below 2.
 MIXED = 4.0
@@ -36,6 +37,7 @@ def mixed_domain_statistics(answers: Consistency) -> Finding | None:
         fix="mix the sources within each batch, or keep normalisation statistics for each source",
         where=worst.where,
         confidence=0.9,
+        remedies=remedy("group-norm-instead"),
     )
 
 

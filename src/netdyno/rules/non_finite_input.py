@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="data")
@@ -35,6 +36,7 @@ def non_finite_input(broken: NonFinite, samples: Samples | None = None) -> Findi
         else None,
         confidence=CERTAIN,
         explains=("non-finite-forward", "non-finite-backward"),
+        remedies=remedy("repair-inputs"),
     )
 
 

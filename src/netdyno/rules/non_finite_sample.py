@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Place
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import CERTAIN, healthy, wrong
 
 
@@ -32,6 +33,7 @@ def non_finite_sample(samples: Samples) -> Finding | None:
         confidence=CERTAIN,
         where=Place(file=where.file, line=where.line, sample=samples.bad_sample, step=samples.bad_first),
         explains=("non-finite-forward", "non-finite-backward"),
+        remedies=remedy("repair-inputs"),
     )
 
 

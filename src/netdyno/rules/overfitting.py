@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Evaluation, Gradients, LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._learning import FALLS, NOTHING, course, ends, evaluation, longest, reference, seen, stepper_of
+from netdyno.rules._remedies import remedy
 
 ROUNDS = 6  # of which three and more came after the best one; all of the second half of those must lie above
 ROSE = 1.3  # confidence alone lifts the loss of a model that goes on improving by some tens of per cent
@@ -49,6 +50,7 @@ def overfitting(curve: LossCurve, gradients: Gradients | None = None) -> Finding
             fix="keep the weights of the best round, or regularise: dropout, weight decay, augmentation, more data",
             where=each.where,
             confidence=_confidence(each, best),
+            remedies=remedy("stop-training", after=max(1, each.rounds[best].update)),
         )
     return None
 

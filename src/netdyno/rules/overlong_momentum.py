@@ -25,6 +25,7 @@ from netdyno.rules._learning import (
     stepper,
     stepper_of,
 )
+from netdyno.rules._remedies import remedy
 
 LONG = 0.98  # a memory of fifty updates and more
 SPAN = 0.05  # of the run: a memory of a twentieth is slow to change its mind
@@ -52,6 +53,7 @@ def overlong_momentum(gradients: Gradients, curve: LossCurve) -> Finding | None:
         fix="set the momentum to 0.9",
         where=gradients.optimizer_where,
         confidence=0.85,
+        remedies=remedy("set-optimizer", momentum=0.9),
     )
 
 

@@ -15,6 +15,7 @@ from netdyno.records.evidence import Place, ScriptTrace, StepTimeline, ThreadUse
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule, spinning
+from netdyno.rules._remedies import remedy
 
 WORTH_A_WORD = 0.05  # what the default least gain of a trial asks for
 WAITS = 0.05  # threads that have cores of their own wait for less than a twentieth of the time
@@ -56,6 +57,7 @@ def oversubscribed_threads(
         confidence=0.9 if proven or asked or use.others_share < WAITS else 0.5,
         where=waste.threads_where if asked and waste is not None else None,
         explains=("contended-machine", "compute-bound", "python-bound", "optimizer-bound") if asked else (),
+        remedies=remedy("set-threads", threads=count),
     )
 
 

@@ -20,9 +20,11 @@ from netdyno.rules._learning import (
     seen,
     stepper_of,
 )
+from netdyno.rules._remedies import remedy
 
 STRONG = 0.75
 DROWNS = 0.9  # where nine of ten are gone, not even the loss without dropout need fall
+MODEST = 0.25  # what an experiment leaves of it: below the half that is the most anybody recommends
 ABOVE = 1.25  # training loss over held-out loss
 LEFT = 0.3  # of knowing nothing that the training loss still has
 
@@ -47,6 +49,7 @@ def overwhelming_dropout(gradients: Gradients, curve: LossCurve) -> Finding | No
         fix="lower the dropout to 0.5 or less",
         where=gradients.model_where,
         confidence=0.8,
+        remedies=remedy("scale-dropout", factor=MODEST / (gradients.dropout or 1.0)),
     )
 
 

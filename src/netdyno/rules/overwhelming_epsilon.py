@@ -25,6 +25,7 @@ from netdyno.rules._learning import (
     stepper_of,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 HEAVY = 3.0  # steps are a quarter of what they would be
 NEAR = 0.3  # weights that moved by less than this had no chance to learn; a healthy run moves them by about their size
@@ -50,6 +51,7 @@ def overwhelming_epsilon(gradients: Gradients, curve: LossCurve) -> Finding | No
         fix="leave epsilon at its default, 1e-8",
         where=gradients.optimizer_where,
         confidence=0.9,
+        remedies=remedy("set-optimizer", eps=1e-8),
     )
 
 

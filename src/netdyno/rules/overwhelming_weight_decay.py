@@ -26,6 +26,7 @@ from netdyno.rules._learning import (
     stepper_of,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 SHRUNK = 0.7  # weights that learn grow; those that lose a third of their size beside strong decay are pulled
 PULL = 1.0  # the decay's part of a step is larger than the gradient's
@@ -60,6 +61,7 @@ def overwhelming_weight_decay(gradients: Gradients, curve: LossCurve) -> Finding
         fix=f"lower the weight decay, to {strongest / 100:g} or less",
         where=gradients.optimizer_where,
         confidence=0.9,
+        remedies=remedy("set-optimizer", weight_decay=strongest / 100),
     )
 
 

@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, seen, weight
+from netdyno.rules._remedies import remedy
 
 LOOKS, SHARE = 3, 0.6  # the last look has no next forward pass, and an odd one may be skipped
 
@@ -39,6 +40,7 @@ def overwritten_weights(gradients: Gradients) -> Finding | None:
             module=first.name.rpartition(".")[0] or first.name,
         ),
         confidence=0.9,
+        remedies=remedy("initialise-once"),
     )
 
 

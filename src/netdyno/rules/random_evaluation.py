@@ -10,6 +10,7 @@ Not this:   a model that draws (a variational autoencoder, a sampler), or one in
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Of the answers' spread over rows; sums in another order stay below a millionth.
 MATERIAL = 0.05
@@ -30,6 +31,7 @@ def random_evaluation(answers: Consistency) -> Finding | None:
         fix="tell the function whether the model trains: `training=self.training`",
         where=worst.where,
         confidence=0.85,
+        remedies=remedy("scale-dropout", factor=1.0, evaluation=False) + remedy("evaluation-mode"),
     )
 
 

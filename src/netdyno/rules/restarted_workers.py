@@ -10,6 +10,7 @@ Not this:   long epochs, where a start is nothing; a loader that is constructed 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Loader, LoaderUse, Place
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 PASSES = 3
 WORTH_A_WORD = 0.10  # below a tenth of the time, noise and cure cost about the same
@@ -36,6 +37,7 @@ def restarted_workers(use: LoaderUse) -> Finding | None:
         where=worst.where,
         confidence=0.9,
         explains=("input-bound", "idle-overlap"),
+        remedies=remedy("persistent-workers"),
     )
 
 

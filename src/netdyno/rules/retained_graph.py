@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place, ScriptTrace
 from netdyno.records.growth import GraphSize, Growth, Waste
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 NEARLY = 0.95
 PASSES = 8
@@ -32,6 +33,7 @@ def retained_graph(waste: Waste, growth: Growth, trace: ScriptTrace | None) -> F
         fix="leave out `retain_graph=True`",
         where=waste.retained_where,
         confidence=0.85,
+        remedies=remedy("free-graphs"),
     )
 
 

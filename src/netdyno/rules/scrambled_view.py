@@ -11,6 +11,7 @@ from netdyno.records.calls import CallTraces
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import GUESS, LIKELY, NOTHING, call, first, traced
+from netdyno.rules._remedies import remedy_at
 
 READS_NEIGHBOURS = frozenset(("conv1d", "conv2d", "conv3d", "lstm", "gru", "rnn_tanh", "rnn_relu"))
 
@@ -35,6 +36,7 @@ def scrambled_view(traces: CallTraces) -> Finding | None:
             fix=f"use `permute` instead of `{made.name}`",
             where=made.where,
             confidence=LIKELY if users & READS_NEIGHBOURS else GUESS,
+            remedies=remedy_at(made.where, "permute-instead"),
         )
     return None
 

@@ -11,6 +11,7 @@ Not this:   a full batch, a stream, an order that the author passed on purpose, 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Loader, LoaderUse, Place
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy, remedy_at
 
 # Batches of one class each prove harm. Mixed batches only repeat; without labels the order may have a meaning.
 PROVEN, REPEATED, UNKNOWN = 1.0, 0.8, 0.5
@@ -30,6 +31,7 @@ def sequential_sampler(use: LoaderUse) -> Finding | None:
         fix="pass `shuffle=True` to the training loader, unless the order itself is what is learnt",
         where=worst.where,
         confidence=_confidence(worst),
+        remedies=remedy_at(worst.where, "shuffle") or remedy("shuffle"),
     )
 
 

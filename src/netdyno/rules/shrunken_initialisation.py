@@ -24,6 +24,7 @@ from netdyno.rules._learning import (
     stepper_of,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 SMALL = 0.1  # the default has about 0.6
 MOST = 0.7  # of the matrices: small last layers of branches are in use, small everything is not
@@ -60,6 +61,7 @@ def shrunken_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
         where=Place(module=first.name.rpartition(".")[0] or first.name),
         confidence=0.9,
         explains=("vanishing-gradient",),
+        remedies=remedy("initialise-again"),
     )
 
 

@@ -13,6 +13,7 @@ from netdyno.records.evidence import LoaderUse, Op, OpTable, Place, StepTimeline
 from netdyno.records.growth import Waste
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Waking a thread takes some ten microseconds: an operator of this length wins by being shared.
 LONG_S = 300e-6
@@ -47,6 +48,7 @@ def single_thread(
         # On a machine that is busy the other cores are somebody else's.
         confidence=0.75 if free >= FREE else 0.5,
         explains=("compute-bound",),
+        remedies=remedy("set-threads", threads=waste.cores),
     )
 
 

@@ -11,6 +11,7 @@ from netdyno.records.calls import CallTraces, ModelProbe
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, FELT, NOTHING, call, dim_of, first, judged, probe, traced
+from netdyno.rules._remedies import remedy_at
 
 
 @rule(stage="loss")
@@ -44,6 +45,7 @@ def softmax_over_batch(traces: CallTraces, probe: ModelProbe | None = None) -> F
             where=made.where,
             confidence=CERTAIN,
             explains=("mixed-batch", "batch-dependent-output"),
+            remedies=remedy_at(made.where, "change-call", call=made.name, dim=-1),
         )
     return None
 

@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import LoaderUse
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, SUSPECTED, healthy, wrong
 
 # Mixed batches hold nine tenths of the labels' variety even when small; a third of it leaves most classes out.
@@ -37,6 +38,7 @@ def sorted_data(samples: Samples, use: LoaderUse | None) -> Finding | None:
         where=samples.where,
         layer="generalisation",
         explains=("overfitting",),
+        remedies=remedy("shuffle") if samples.from_loader else (),
     )
 
 

@@ -9,6 +9,7 @@ Not this:   samples of another kind (features then move each its own way); small
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, SUSPECTED, behind, healthy, scaled_apart, wrong
 
 
@@ -26,7 +27,7 @@ def split_scaling(samples: Samples) -> Finding | None:
                  "train_score": samples.train_score or 0.0},
         confidence=SURE if behind(samples) else SUSPECTED,
         where=samples.eval_where,
-        explains=("overfitting", "covariate-shift"),
+        explains=("overfitting", "covariate-shift"), remedies=remedy("scale-inputs", apart=True),
     )  # fmt: skip
 
 

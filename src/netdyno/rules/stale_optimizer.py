@@ -38,7 +38,7 @@ def stale_optimizer(gradients: Gradients) -> Finding | None:
         },
         fix="build the optimizer after the model is complete (and after any copy, `.to` or new head)",
         where=gradients.optimizer_where,
-        confidence=1.0,  # identities, not sizes
+        confidence=1.0,  # identities, not sizes, remedies=remedy("train-everything")
     )
 
 

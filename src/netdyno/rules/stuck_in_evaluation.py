@@ -11,6 +11,7 @@ Not this:   a frozen part in evaluation mode within a model that trains, a model
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency, ModelModes, ModeUse
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Less than a twentieth of the updates is a last touch, or an accident at the end.
 SHARE, LEAST = 0.05, 4
@@ -39,6 +40,7 @@ def stuck_in_evaluation(use: ModeUse, answers: Consistency | None) -> Finding | 
         fix="call `model.train()` at the beginning of each epoch, or after each evaluation",
         where=worst.training_where,
         confidence=0.95 if worst.began_training else 0.5,
+        remedies=remedy("training-mode"),
     )
 
 

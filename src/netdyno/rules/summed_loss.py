@@ -10,6 +10,7 @@ from netdyno.records.calls import CallTraces, LossCalls, NonFinite
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, LOSSES, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._remedies import remedy
 
 FELL = 0.8  # a loss that is still above this part of its start after so many updates has not learnt
 ENOUGH = 8  # looks
@@ -38,6 +39,7 @@ def summed_loss(losses: LossCalls, traces: CallTraces, broken: NonFinite | None 
             where=use.where,
             confidence=LIKELY,
             explains=("exploding-learning-rate",),
+            remedies=remedy("divide-loss", by=samples),
         )
     return None
 

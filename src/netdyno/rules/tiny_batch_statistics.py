@@ -11,6 +11,7 @@ Not this:   layers that look at one row only, small batches whose loss is the sa
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency, NormLayer
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # The relative noise of a variance over n rows is about sqrt(2/n): a half at 8.
 FEW_ROWS = 8
@@ -39,6 +40,7 @@ def tiny_batch_statistics(answers: Consistency) -> Finding | None:
         fix="train with larger batches, or put GroupNorm in the place of BatchNorm",
         where=worst.where,
         confidence=0.9,
+        remedies=remedy("group-norm-instead"),
     )
 
 

@@ -27,6 +27,7 @@ from netdyno.rules._learning import (
     tightly_clipped,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 NEAR = 0.1  # a random matrix that moved by less than a tenth of its size still computes about what it did
 
@@ -52,6 +53,7 @@ def tiny_clip(gradients: Gradients, curve: LossCurve) -> Finding | None:
         fix=f"raise the limit to about {2 * clip.norm:.2g}",
         where=clip.where,
         confidence=0.9,
+        remedies=remedy("leave-clipping-out", factor=2 * clip.norm / clip.limit) if clip.limit else (),
     )
 
 

@@ -12,6 +12,7 @@ Not this:   a model without layers that know the difference, dropout that is lef
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency, ModelModes, ModeUse
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # The answers' spread over rows is what decides between them: a tenth of it is more than rounding and less than any
 # dropout layer of a common rate gives.
@@ -49,6 +50,7 @@ def training_mode_evaluation(use: ModeUse, answers: Consistency | None) -> Findi
         fix="call `model.eval()` before the evaluation and `model.train()` before training goes on",
         where=model.evaluation_where,
         confidence=0.95 if answer is not None and model.in_training == model.evaluations else 0.6,
+        remedies=remedy("evaluation-mode"),
     )
 
 

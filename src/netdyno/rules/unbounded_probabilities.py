@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def unbounded_probabilities(ending: Ending) -> Finding | None:
         says="binary cross-entropy was given values outside of 0 and 1",
         fix="use `binary_cross_entropy_with_logits` on raw outputs (or a sigmoid before the loss), and labels of 0 and 1",
         layer="optimisation",
+        remedies=remedy("squash-outputs"),
     )
 
 

@@ -26,7 +26,7 @@ def uncleared_gradients(order: UpdateOrder, gradients: Gradients | None = None) 
         because={"updates": float(order.updates)},
         fix="call `optimizer.zero_grad()` before each backward pass",
         where=gradients.backward_where if gradients is not None else None,
-        confidence=0.9,  # somebody may sum gradients over the whole run on purpose
+        confidence=0.9,  # somebody may sum gradients over the whole run on purpose, remedies=remedy("clear-gradients")
     )
 
 

@@ -27,6 +27,7 @@ from netdyno.rules._learning import (
     weight,
     weights_of,
 )
+from netdyno.rules._remedies import remedy
 
 LONG = 0.05  # a step of a twentieth of a weight forgets it within tens of updates; healthy ones lie near a thousandth to a fiftieth
 
@@ -58,6 +59,7 @@ def undivided_accumulation(gradients: Gradients, curve: LossCurve) -> Finding | 
         fix=f"divide: `(loss / {stepper.backwards}).backward()`",
         where=gradients.backward_where,
         confidence=0.9,
+        remedies=remedy("divide-loss", by=stepper.backwards),
     )
 
 

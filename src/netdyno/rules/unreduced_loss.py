@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -21,6 +22,7 @@ def unreduced_loss(ending: Ending) -> Finding | None:
         says="backward() began at a loss with more than 1 element",
         fix='reduce the loss to one number first: `loss.mean().backward()`, or leave out `reduction="none"`',
         layer="optimisation",
+        remedies=remedy("average-loss"),
     )
 
 

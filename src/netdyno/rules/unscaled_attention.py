@@ -13,6 +13,7 @@ from netdyno.records.calls import CallTraces, Trace, TracedCall
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, NOTHING, call, first, traced
+from netdyno.rules._remedies import remedy_at
 
 SCALES = frozenset(["div", "__truediv__", "mul", "__mul__", "__rmul__", "normalize", "layer_norm", "rms_norm", "rsqrt"])
 BETWEEN = frozenset(
@@ -59,6 +60,7 @@ def unscaled_attention(traces: CallTraces) -> Finding | None:
             fix=f"divide the scores by the root of the width ({width} ** 0.5)",
             where=product.where,
             confidence=LIKELY,
+            remedies=remedy_at(product.where, "scale-result", call=product.name, factor=width**-0.5),
         )
     return None
 

@@ -10,6 +10,7 @@ Not this:   large inputs that the model scales itself (the first loss is then th
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, SUSPECTED, healthy, wrong
 
 # Layers are initialised for inputs of size 1. Pixels of 0 to 16 train well; beyond ten times 1 it shows.
@@ -50,6 +51,7 @@ def unscaled_features(samples: Samples) -> Finding | None:
         confidence=SURE if poor else SUSPECTED,
         where=samples.where,
         explains=("exploding-learning-rate", "dead-units", "exploding-gradient"),
+        remedies=remedy("scale-inputs"),
     )
 
 

@@ -9,6 +9,7 @@ Not this:   a single pass whose result is detached (a generator, a teacher), or 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import EvaluationUse, Place
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 AGAIN = 3  # one or two passes are a look at shapes or at the first prediction; validation comes in rounds
 
@@ -29,6 +30,7 @@ def validation_with_gradients(use: EvaluationUse) -> Finding | None:
         },
         fix="put them into `with torch.no_grad():`",
         where=use.where,
+        remedies=remedy("no-gradients-in-evaluation"),
     )
 
 

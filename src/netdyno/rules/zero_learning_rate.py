@@ -10,6 +10,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, group, seen, stepper, weight
+from netdyno.rules._remedies import remedy
 
 STEPS = 20  # a run of fewer steps may end within a warm-up
 
@@ -30,6 +31,7 @@ def zero_learning_rate(gradients: Gradients) -> Finding | None:
                     fix="give the group a learning rate, or say `requires_grad_(False)` where it is meant to stay",
                     where=gradients.optimizer_where,
                     confidence=0.9,
+                    remedies=remedy("equal-rates"),
                 )
     return None
 

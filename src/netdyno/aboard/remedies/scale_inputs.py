@@ -8,16 +8,21 @@ BATCHES = 8
 
 
 def put_on(observer: Any, settings: Settings) -> None:
-    """Around top-level calls: the first floating-point tensor among the arguments, in training and in evaluation."""
+    """Around top-level calls: the first floating-point tensor among the arguments, in training and in evaluation.
+
+    With `apart` evaluation is standardised by statistics of its own first batches: for splits that were prepared differently.
+    """
     import torch
 
-    sums: dict[int, list[Any]] = {}
+    sums: dict[Any, list[Any]] = {}
+    apart = bool(settings.get("apart"))
 
     def scaled(module: Any, values: Any) -> Any:
-        known = sums.setdefault(id(module), [0, 0.0, 0.0])
+        mine = apart and not torch.is_grad_enabled()
+        known = sums.setdefault((id(module), mine), [0, 0.0, 0.0])
         flat = values.detach().double()
         axes = [0] if flat.dim() == 2 else [axis for axis in range(flat.dim()) if axis != 1]
-        if torch.is_grad_enabled() and known[0] < BATCHES:
+        if (mine or torch.is_grad_enabled()) and known[0] < BATCHES:
             known[0] += 1
             known[1] = known[1] + flat.mean(axes, keepdim=True)
             known[2] = known[2] + flat.var(axes, keepdim=True, unbiased=False)
