@@ -62,7 +62,7 @@ FAULTS = (
                 Edit("epochs = 20\n", "epochs = 120\n"),
             ),
         },
-        accept=("overfitting", "late-checkpoint", "label-noise", "noisy-labels", "conflicting-labels"),
+        accept=("overfitting", "noisy-labels"),
         fix="keep the weights of the best round",
     ),
     Fault(

@@ -274,7 +274,7 @@ FAULTS = (
             FUNCTIONAL: (Edit("        h = F.relu(self.lin2(h))\n", "        h = F.relu(self.lin2(h)).data\n"),),
             GRU: (Edit("        last = states[:, -1]\n", "        last = states[:, -1].detach()\n"),),
         },
-        accept=("unreached-parameters", "cut-graph", "detached-loss"),
+        accept=("unreached-parameters", "detached-loss"),
         fix="take the detach away",
     ),
     Fault(

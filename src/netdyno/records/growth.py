@@ -47,7 +47,7 @@ class Growth(Evidence, frozen=True, kw_only=True):
     earlier update, its graph still on it. `hooks` are pairs of update and hooks on the models, `hook_where` the line that
     registers most, `hook_adds` times. `children` are pairs of update and worker processes. `dataset` holds `objects` Python
     objects in its largest container. `state_bytes` are the optimizers' state, `frozen_state_bytes` those of weights that no
-    longer ask for a gradient. `outputs_kept_bytes` are the most that one evaluation held of `outputs` outputs of its own.
+    longer ask for a gradient in optimizers that still step. `outputs_kept_bytes` are the most that one evaluation held of `outputs` outputs of its own.
     """
 
     updates: int

@@ -51,7 +51,7 @@ class Samples(Evidence, frozen=True, kw_only=True):
     """The rows that went into the model, and what they were judged by.
 
     Rows are counted in `*_rows` (with repeats) and `*_distinct`; evaluation leaves out calls that only read training rows
-    again. `task` is "classes", "numbers" or "" (unknown); `joint` says that several calls shared one backward pass, so labels
+    again, and may be fewer than there were: `eval_round` is the most rows that were evaluated between two updates. `task` is "classes", "numbers" or "" (unknown); `joint` says that several calls shared one backward pass, so labels
     of a single call mean little. Losses are means over the first and the last updates; `guess_loss` is the loss of the best
     constant answer, `*_score` the share of right answers or R² of late calls, `*_guess` that of the best constant answer.
     `bits` is what all features tell together if each tells its own (sum of their entropies). `levels` are the steps between lowest and highest value when values lie on a lattice. Shares are between 0 and 1.
@@ -66,6 +66,7 @@ class Samples(Evidence, frozen=True, kw_only=True):
     eval_rows: int
     eval_distinct: int
     eval_rounds: int
+    eval_round: int | None = None
     features: int
     floating: bool
     looked: int

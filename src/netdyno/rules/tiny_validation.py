@@ -3,7 +3,7 @@
 Looks for:  a few dozen rows that a classifier is evaluated on again and again, beside hundreds of training rows.
 Matters:    one row more or less right moves the score by whole points; which epoch or setting is better is chance.
 Try:        hold out more rows, or cross-validate.
-Not this:   a few rows printed as examples (nothing judges them), small data sets as a whole.
+Not this:   a few rows printed as examples (nothing judges them), small data sets as a whole, rows of which only some were read.
 """
 
 import math
@@ -22,7 +22,8 @@ ROUNDS = 3
 
 @rule(stage="use")
 def tiny_validation(samples: Samples) -> Finding | None:
-    rows = samples.eval_distinct
+    # Of large rows only some are read.
+    rows = max(samples.eval_distinct, samples.eval_round or 0)
     judged = samples.task == "classes" and samples.eval_score is not None and sum(samples.eval_labels) > 0
     if not judged or samples.joint or not 4 <= rows <= ROWS or samples.eval_rounds < ROUNDS:
         return None
@@ -48,5 +49,6 @@ SICK = ((healthy(eval_distinct=20, eval_labels=(2,) * 10, eval_score=0.9),),)
 WELL = (
     (healthy(),),
     (healthy(eval_distinct=5, eval_rounds=1, eval_labels=(1, 1, 1, 1, 1), eval_score=0.8),),
+    (healthy(eval_distinct=30, eval_round=450, eval_labels=(3,) * 10, eval_score=0.9),),
     (healthy(eval_distinct=30, train_distinct=120, eval_labels=(3,) * 10, eval_score=0.9),),
 )

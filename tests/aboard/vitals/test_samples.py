@@ -21,7 +21,7 @@ class Run:
     """A training that a test plays: calls, losses, backward passes."""
 
     def __init__(self) -> None:
-        self.watch = SimpleNamespace(updates=0, affords=lambda: True)
+        self.watch = SimpleNamespace(updates=0, whole=True, affords=lambda: True)
         self.vital = Samples(self.watch)  # type: ignore[arg-type]
         self.model = Model()
 
@@ -220,3 +220,22 @@ def test_chance_is_left_as_it_was() -> None:
         run.trains(x[b], y[b])
     run.told()
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_frozen_model_on_the_line_of_a_head_that_trains_is_no_evaluation():
+    run, frozen = Run(), Model()
+    frozen.training = False
+    rows_of = torch.randn(8, 6)
+    for _ in range(4):
+        for model, x in ((frozen, rows_of), (run.model, rows_of + 1)):
+            run.vital.every_called(Call(model, (x,), {}, x, True, sys._getframe()))
+        run.vital.every_backward(torch.tensor(1.0))
+        run.watch.updates += 1
+    assert not run.vital.book.rows["evaluation"]
+    assert run.vital.book.rows["training"] == 64
+
+
+def test_values_that_were_rounded_to_half_precision_have_not_moved():
+    x = torch.randn(900, 5).double()
+    assert float(relations._gaps(x, x.half().double()).max()) < 0.01
+    assert float(relations._gaps(x, x + 1).min()) > 0.3

@@ -69,6 +69,7 @@ class Grows(Vital):
         self.next_read = 2
         self.dataset, self.objects = "", 0
         self.state: tuple[int, int, int] = (0, 0, 0)
+        self.steps: dict[int, int] = {}  # the update of each optimizer's last step
         self.round: list[tuple[Any, int]] = []
         self.outputs, self.outputs_kept, self.outputs_line = 0, 0, Line("", 0, "")
         self.page = os.sysconf("SC_PAGE_SIZE")
@@ -145,6 +146,10 @@ class Grows(Vital):
                 self._backward(node)
             if not self.watch.updates and not self.watch.observer.stepping:
                 self._over(self.passes)  # nobody knows yet what an update is
+
+    def every_stepped(self, optimizer: Any) -> None:
+        """One that steps no more is nobody's burden: it goes with the stage that it served."""
+        self.steps[id(optimizer)] = self.watch.updates
 
     def every_called(self, call: Call) -> None:
         """Outputs of an evaluation: are they kept?"""
@@ -274,14 +279,16 @@ class Grows(Vital):
     def _weigh_state(self) -> None:
         """Bytes of state, and those of weights that are frozen by now."""
         parameters = state = frozen = 0
+        latest = self.watch.updates - 2 * self._cycle()
         for one in self.watch.optimizers:
+            works = self.steps.get(id(one), -1) >= latest
             for group in one.param_groups:
                 for weight in group["params"]:
                     held = one.state.get(weight) or {}
                     size = sum(v.nbytes for v in held.values() if getattr(v, "ndim", 0))
                     parameters += weight.nbytes
                     state += size
-                    frozen += 0 if weight.requires_grad else size
+                    frozen += size if works and not weight.requires_grad else 0
         self.state = (parameters, state, frozen)
 
     def summary(self) -> dict[str, Any] | None:

@@ -35,8 +35,9 @@ class Seen:
         self.versions = [rows.version(x) for x in self.xs]
         self.data = bool(self.xs)
         frame = call.frame
-        self.site = (frame.f_code, frame.f_lineno)
         self.module = id(call.module)
+        # Two models that are called on one line play two parts: a frozen one and the head that trains.
+        self.site = (frame.f_code, frame.f_lineno, self.module)
         self.training = bool(call.module.training)
         self.update = update
         self.output: Any = None
@@ -80,6 +81,7 @@ class Samples(Vital):
         self.loaders: dict[int, rows.LoaderBook] = {}
         self.last: Seen | None = None
         self.groups = 0
+        self.round, self.longest_round = (-1, 0), 0
         self.told: dict[str, Any] | None = None
 
     # hears
@@ -139,9 +141,12 @@ class Samples(Vital):
         first = not self.sites
         trained = []
         for seen in group:
-            known = self.sites.get(seen.site)
+            known = self.sites.get(
+                seen.site, self.sites.get(seen.site[:2])
+            )  # a model made anew plays the old one's part
             if first or seen is group[-1] or (known is not None and (seen.training or not known)):
                 self.sites[seen.site] = bool(known) or seen.training
+                self.sites[seen.site[:2]] = self.sites[seen.site]
                 trained.append(seen)
             else:
                 self._keep(seen, "evaluation")
@@ -161,6 +166,9 @@ class Samples(Vital):
         seen.role = role
         if not seen.data:
             return
+        if role == "evaluation":
+            self.round = (seen.update, seen.xs[0].shape[0] + (self.round[1] if self.round[0] == seen.update else 0))
+            self.longest_round = max(self.longest_round, self.round[1])
         # Prints with holes between them would tell of passes that nobody made.
         self.closed = self.closed or not self.watch.whole
         full = self.closed or self.book.rows[role] >= (MOST_TRAIN if role == "training" else MOST_EVAL)
@@ -197,6 +205,8 @@ class Samples(Vital):
         self.late["evaluation"].clear()
         lines = {site: _place(line) for site, line in self.lines.items()}
         self.told = look(self.book, self.loaders, lines, self.watch.updates)
+        if self.told is not None:
+            self.told["eval_round"] = self.longest_round
         self.last = self.fetched = None
         self.loaders.clear()
 
