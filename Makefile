@@ -11,14 +11,14 @@ TORCH ?= 2.13.0
 INSTALLED := $(VENV)/.netdyno-installed
 
 # These rooms never import torch: their tests answer in seconds, so they go first.
-QUICK := records stats verdicts rules store reports
+QUICK := records stats verdicts rules lint store reports
 QUICK_TESTS := $(wildcard $(addprefix tests/,$(QUICK)))
 QUICK_SOURCE := $(addprefix src/netdyno/,$(QUICK))
 
 # What takes long and is checked all the same; the rest of the slow tests is for `make slow`.
 DEAR := tests/interventions tests/test_gpu.py
 
-.PHONY: demo test check format lint types quick rest dear slow examples
+.PHONY: demo test check format lint types quick rest dear slow examples bench-faults
 .DEFAULT_GOAL := check
 
 demo: $(INSTALLED)
@@ -61,6 +61,9 @@ examples:
 	@for example in $(wildcard examples/[0-9]*.py); do \
 		echo "$$example"; $(BIN)/python "$$example" > /dev/null || exit 1; \
 	done
+
+bench-faults:
+	$(BIN)/python benchmarks/fault_bench.py
 
 bench-%: benchmarks/%.py
 	$(BIN)/python $<
