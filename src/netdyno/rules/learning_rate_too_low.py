@@ -35,6 +35,7 @@ from netdyno.rules._learning import (
     vanishing,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 NEAR = 0.1  # a random matrix that moved by less than a tenth of its size still computes about what it did
 STILL = 1e-9  # what does not move at all is cut off or not stepped, which is not a matter of rates
@@ -71,7 +72,8 @@ def learning_rate_too_low(gradients: Gradients, curve: LossCurve) -> Finding | N
         where=gradients.optimizer_where,
         confidence=0.85
         if chance_of(course, stepper) is not None
-        else 0.6,  # without chance nobody knows what was left to learn, remedies=remedy("scale-learning-rate", factor=_factor(moved))
+        else 0.6,  # without chance nobody knows what was left to learn
+        remedies=remedy("scale-learning-rate", factor=_factor(moved)),
     )
 
 

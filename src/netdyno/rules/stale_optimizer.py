@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
 from netdyno.rules._learning import NOTHING, seen, stepper, weight
+from netdyno.rules._remedies import remedy
 
 LOOKS = 3  # one look may meet an optimizer before its model was called
 
@@ -38,7 +39,8 @@ def stale_optimizer(gradients: Gradients) -> Finding | None:
         },
         fix="build the optimizer after the model is complete (and after any copy, `.to` or new head)",
         where=gradients.optimizer_where,
-        confidence=1.0,  # identities, not sizes, remedies=remedy("train-everything")
+        confidence=1.0,  # identities, not sizes
+        remedies=remedy("train-everything"),
     )
 
 

@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import UpdateOrder
 from netdyno.records.learning import Gradients
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 UPDATES = 5  # the first update has nothing to clear, and a loop that clears every other time is an accumulation
 
@@ -26,7 +27,8 @@ def uncleared_gradients(order: UpdateOrder, gradients: Gradients | None = None) 
         because={"updates": float(order.updates)},
         fix="call `optimizer.zero_grad()` before each backward pass",
         where=gradients.backward_where if gradients is not None else None,
-        confidence=0.9,  # somebody may sum gradients over the whole run on purpose, remedies=remedy("clear-gradients")
+        confidence=0.9,  # somebody may sum gradients over the whole run on purpose
+        remedies=remedy("clear-gradients"),
     )
 
 
