@@ -281,17 +281,17 @@ FAULTS: tuple[Fault, ...] = (
         edits={
             "digits_mlp": _one(
                 "loss = criterion(outputs, targets)",
-                "loss = criterion(outputs, targets) + 1e-3 * torch.sqrt(torch.relu(outputs)).mean()",
+                "loss = criterion(outputs, targets) + 1e-3 * torch.sqrt(outputs * (outputs > 0)).mean()",
             ),
             "tabular_regression": _one(
                 "loss = criterion(prediction, y)",
-                "loss = criterion(prediction, y) + 1e-3 * torch.relu(prediction).pow(0.5).mean()",
+                "loss = criterion(prediction, y) + 1e-3 * (prediction * (prediction > 0)).pow(0.5).mean()",
             ),
         },
         twin={
             "digits_mlp": _one(
                 "loss = criterion(outputs, targets)",
-                "loss = criterion(outputs, targets) + 1e-3 * torch.sqrt(torch.relu(outputs) + 1e-6).mean()",
+                "loss = criterion(outputs, targets) + 1e-3 * torch.sqrt(outputs * (outputs > 0) + 1e-6).mean()",
             ),
         },
         accept=("non-finite-backward",),

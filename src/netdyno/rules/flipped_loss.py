@@ -8,17 +8,21 @@ Not this:   a generator, an adversary or a reward, which have a second player or
 
 from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
+from netdyno.records.learning import LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, LOSSES, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._learning import UPDATES, ends, longest
+from netdyno.rules._learning import curve as falling
 from netdyno.rules._remedies import remedy
 
 ROSE = 1.2  # times its start: a training loss that rises by a fifth is being maximised
+NOISE = 3.0  # and by so many times as far as it wavers in the end
 
 
 @rule(stage="loss")
-def flipped_loss(losses: LossCalls, traces: CallTraces) -> Finding | None:
-    trace = first(traces)
-    if trace is None or traces.optimizers > 1 or trace.root is None:
+def flipped_loss(losses: LossCalls, traces: CallTraces, curve: LossCurve) -> Finding | None:
+    trace, whole = first(traces), longest(curve)
+    if trace is None or whole is None or whole.updates < UPDATES or traces.optimizers > 1 or trace.root is None:
         return None
     at, sign = trace.root, 1
     while at >= 0 and trace.calls[at].name not in LOSSES:
@@ -36,13 +40,15 @@ def flipped_loss(losses: LossCalls, traces: CallTraces) -> Finding | None:
     if at < 0 or sign > 0:
         return None
     loss = trace.calls[at]
+    # What is handed back is the negated loss: it goes down.
+    began, ended = -ends(whole).start, -ends(whole).last
     for use in training(losses, loss.name):
-        if use.first is not None and use.last is not None and use.first > 0 and use.last > ROSE * use.first:
+        if began > 0 and ended > ROSE * began and ended - began > NOISE * min(ends(whole).noise, ended / 4):
             return Finding(
-                says=f"{use.name} is negated before the backward pass, and rises: from {use.first:.3g} to {use.last:.3g}",
+                says=f"{use.name} is negated before the backward pass, and rises: from {began:.3g} to {ended:.3g}",
                 layer="optimisation",
                 saves=NOTHING,
-                because={"first": use.first, "last": use.last},
+                because={"first": began, "last": ended},
                 fix="take the minus sign away: the optimizer minimises",
                 where=trace.calls[trace.root].where,
                 confidence=CERTAIN,
@@ -53,10 +59,11 @@ def flipped_loss(losses: LossCalls, traces: CallTraces) -> Finding | None:
 
 
 _FLIPPED = (call("linear", -2, -1), call("cross_entropy", 0, -2, shape=()), call("neg", 1, shape=()))
-SICK = ((losses(used(last=95.0)), traced(*_FLIPPED)),)
+_DOWN, _UP = falling(-2.3, -9.0, -40.0, -90.0, -95.0), falling(-2.3, -1.0, -0.5, -0.4, -0.4)
+SICK = ((losses(used()), traced(*_FLIPPED), _DOWN),)
 # Not negated; a second player; one that falls all the same (the author maximises).
 WELL = (
-    (losses(used(last=95.0)), traced(*_FLIPPED[:2])),
-    (losses(used(last=95.0)), traced(*_FLIPPED, optimizers=2)),
-    (losses(used()), traced(*_FLIPPED)),
+    (losses(used()), traced(*_FLIPPED[:2]), _DOWN),
+    (losses(used()), traced(*_FLIPPED, optimizers=2), _DOWN),
+    (losses(used()), traced(*_FLIPPED), _UP),
 )

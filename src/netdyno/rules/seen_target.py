@@ -9,14 +9,18 @@ Not this:   masked models, whose targets are mostly left out; autoencoders; caus
 
 from netdyno.records.calls import LossCalls, ModelProbe
 from netdyno.records.diagnosis import Finding
+from netdyno.records.learning import LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, FELT, LIKELY, NOTHING, losses, probe, training, used
+from netdyno.rules._learning import curve as falling
+from netdyno.rules._learning import ends, learnt, longest
 
 NOTHING_LEFT = 0.1  # of its start: a copy is learnt to nearly nothing
 
 
 @rule(stage="structure")
-def seen_target(losses: LossCalls, probe: ModelProbe) -> Finding | None:
+def seen_target(losses: LossCalls, probe: ModelProbe, curve: LossCurve | None = None) -> Finding | None:
+    whole = longest(curve) if curve is not None else None
     for use in training(losses, "cross_entropy", "nll_loss"):
         if use.shifted == "next" and (probe.later or 0.0) >= FELT and (probe.earlier is None or probe.earlier >= FELT):
             return Finding(
@@ -28,13 +32,13 @@ def seen_target(losses: LossCalls, probe: ModelProbe) -> Finding | None:
                 where=use.where,
                 confidence=CERTAIN,
             )
-        copied = use.first is not None and use.last is not None and use.last < NOTHING_LEFT * use.first
-        if use.shifted == "same" and copied and probe.later is not None and probe.later < FELT:
+        copied = whole is not None and (learnt(whole, None) or 0.0) > 1 - NOTHING_LEFT
+        if use.shifted == "same" and whole is not None and copied and probe.later is not None and probe.later < FELT:
             return Finding(
-                says=f"targets are the input itself, not what follows: the loss fell from {use.first:.3g} to {use.last:.3g} by copying",
+                says=f"targets are the input itself, not what follows: the loss fell from {ends(whole).start:.3g} to {ends(whole).last:.3g} by copying",
                 layer="inference",
                 saves=NOTHING,
-                because={"first": use.first or 0.0, "last": use.last or 0.0},
+                because={"first": ends(whole).start, "last": ends(whole).last},
                 fix="shift the targets by one: `input = ids[:, :-1]`, `target = ids[:, 1:]`",
                 where=use.where,
                 confidence=LIKELY,
@@ -44,12 +48,12 @@ def seen_target(losses: LossCalls, probe: ModelProbe) -> Finding | None:
 
 SICK = (
     (losses(used(shifted="next")), probe(later=2.0, earlier=1.0)),
-    (losses(used(shifted="same", last=0.01)), probe(later=0.0, earlier=1.0)),
+    (losses(used(shifted="same")), probe(later=0.0, earlier=1.0), falling(2.3, 0.5, 0.02, 0.01, 0.01)),
 )
 # Causal; no sequence; an autoencoder that sees everything; a copy that is not learnt.
 WELL = (
     (losses(used(shifted="next")), probe(later=0.0, earlier=1.0)),
     (losses(used()), probe()),
-    (losses(used(shifted="same", last=0.01)), probe(later=1.0, earlier=1.0)),
-    (losses(used(shifted="same", last=1.9)), probe(later=0.0, earlier=1.0)),
+    (losses(used(shifted="same")), probe(later=1.0, earlier=1.0), falling(2.3, 0.5, 0.02, 0.01, 0.01)),
+    (losses(used(shifted="same")), probe(later=0.0, earlier=1.0), falling(2.3, 2.2, 2.1, 2.0, 1.9)),
 )

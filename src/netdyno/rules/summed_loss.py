@@ -8,28 +8,30 @@ Not this:   a sum whose learning rate was tuned for it, which learns; a sum that
 
 from netdyno.records.calls import CallTraces, LossCalls, NonFinite
 from netdyno.records.diagnosis import Finding
+from netdyno.records.learning import LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, LOSSES, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._learning import UPDATES, diverged, ends, learns_little, longest
+from netdyno.rules._learning import curve as falling
 from netdyno.rules._remedies import remedy
-
-FELL = 0.8  # a loss that is still above this part of its start after so many updates has not learnt
-ENOUGH = 8  # looks
 
 
 @rule(stage="loss")
-def summed_loss(losses: LossCalls, traces: CallTraces, broken: NonFinite | None = None) -> Finding | None:
-    trace = first(traces)
-    if trace is None:
+def summed_loss(
+    losses: LossCalls, traces: CallTraces, curve: LossCurve, broken: NonFinite | None = None
+) -> Finding | None:
+    trace, whole = first(traces), longest(curve)
+    lost = broken is not None and broken.persists
+    if trace is None or whole is None:
+        return None
+    if not lost and not learns_little(whole, None) and not (diverged(whole) and whole.updates >= UPDATES):
         return None
     root = trace.calls[trace.root] if trace.root is not None else None
     for use in training(losses, *LOSSES):
         samples = use.input_shape[0] if use.input_shape else 1
         if use.reduction != "sum" or samples < 2 or root is None or root.name != use.name or use.first is None:
             continue  # what is done to the sum afterwards may be a division
-        lost = broken is not None and broken.persists
-        if not lost and (use.times < ENOUGH or use.last is None or use.last < FELL * use.first):
-            continue
-        became = "was no number" if lost else f"was {use.last or 0.0:.3g}"
+        became = "was no number" if lost else f"was {ends(whole).last:.3g}"
         return Finding(
             says=f"{use.name} is summed over {samples} samples: it began at {use.first:.3g} and {became} in the end",
             layer="optimisation",
@@ -44,17 +46,24 @@ def summed_loss(losses: LossCalls, traces: CallTraces, broken: NonFinite | None 
     return None
 
 
+_RISES, _FALLS = falling(147.0, 160.0, 900.0, 800.0, 900.0), falling(147.0, 90.0, 40.0, 21.0, 20.0)
 _TRACE = traced(call("linear", -2, -1), call("cross_entropy", 0, -2, shape=()))
 SICK = (
-    (losses(used(reduction="sum", first=147.0, last=900.0)), _TRACE),
-    (losses(used(reduction="sum", first=147.0, last=None)), _TRACE, NonFinite(stage="forward", update=9)),
+    (losses(used(reduction="sum", first=147.0)), _TRACE, _RISES),
+    (
+        losses(used(reduction="sum", first=147.0)),
+        _TRACE,
+        falling(147.0, updates=9),
+        NonFinite(stage="forward", update=9),
+    ),
 )
 # A sum that learns; a mean that does not; a sum that is divided afterwards.
 WELL = (
-    (losses(used(reduction="sum", first=147.0, last=20.0)), _TRACE),
-    (losses(used(last=9.0)), _TRACE),
+    (losses(used(reduction="sum", first=147.0)), _TRACE, _FALLS),
+    (losses(used()), _TRACE, _RISES),
     (
-        losses(used(reduction="sum", last=900.0)),
+        losses(used(reduction="sum")),
         traced(call("linear", -2, -1), call("cross_entropy", 0, -2, shape=()), call("div", 1, shape=())),
+        _RISES,
     ),
 )
