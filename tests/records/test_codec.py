@@ -75,7 +75,7 @@ def test_an_old_document_is_brought_forward_one_step_at_a_time():
 def test_a_record_of_version_1_is_read_as_it_was_written():
     old = stored()["record.v1.golden"]
     without_scripts = tuple(item for item in golden().evidence if item not in script_evidence())
-    assert old == msgspec.structs.replace(golden(), evidence=without_scripts, patch=None, wrote=())
+    assert old == msgspec.structs.replace(golden(), evidence=without_scripts, patch=None, wrote=(), experiments=())
 
 
 def test_there_is_one_upgrade_for_every_old_version():

@@ -4,7 +4,7 @@ import json
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
-from netdyno.reports import sarif
+from netdyno.reports import _sarif as sarif
 
 
 def finding(**fields):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec.structs import replace
 
+from netdyno import plugins
 from netdyno.cli import _options as options
 from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE, NO, naming_the_record
@@ -158,10 +159,20 @@ def _watched(script: "Script", look: Look, plan: Plan, shelf: Store, progress: P
 
 
 def _write_sarif(record: Record, path: Path) -> None:
-    from netdyno.reports import sarif
+    from netdyno.reports import _sarif as sarif
 
     told = [outcome.finding for outcome in record.outcomes if outcome.finding is not None]
-    path.write_text(sarif.render(told, {finding.id: finding.fix for finding in told}, root=record.target.folder))
+    about = {
+        name: (module.__doc__ or "").partition("\n")[0]
+        for room in ("rules", "lint")
+        for name, module in plugins.modules(room)
+        if not isinstance(module, plugins.Broken)
+    }
+    path.write_text(
+        sarif.render(
+            told, {finding.id: about.get(finding.id, finding.fix) for finding in told}, root=record.target.folder
+        )
+    )
     tell(f"sarif:   {path}")
 
 

@@ -114,7 +114,7 @@ def _mended(sources: Mapping[str, str], reading: Reading, *, write: bool) -> Rea
 
 
 def _write_sarif(target: str, reading: Reading) -> None:
-    from netdyno.reports import sarif
+    from netdyno.reports import _sarif as sarif
 
     rules = {each.id: each.about for each in lints() if isinstance(each, Lint)}
     text = sarif.render((each.finding for each in reading.found), rules, root=os.getcwd())
