@@ -57,6 +57,7 @@ NOBODY = {"main", "train", "run", "__main__"}
 IN_SETTINGS = ("in_place", "online")  # of the way a script was run, what a replay must know
 # Experiments of a deep examination: beyond so many findings nobody reads on. Three seeds tell a cause from a bystander.
 EXPERIMENTS, QUICK_SEEDS = 4, 3
+TRIES = 2  # remedies for one finding: they share the error, and a third would be a search
 OWN_FILE = "{} (your own file, which changed meanwhile)"
 
 
@@ -134,18 +135,37 @@ def _with(record: Record, made: Experiment | None) -> Record:
 
 
 def _experiment(campaign: Campaign, record: Record, finding: Finding, *, seeds: int) -> Experiment | None:
-    """The likeliest remedy that can be applied here, tried; None when nothing applies."""
+    """The likeliest remedies that can be applied here, tried until one is proven; None when nothing applies.
+
+    The edit that a rule of the source would make comes second: it stands near the finding, and need not be about it.
+    """
     lab = lab_of(campaign)
-    left_s = record.plan.budget_s - (campaign.clock() - campaign.began)
     updates = None if lab.lengths else lab.updates_seen
-    for change in (*finding.remedies, Change(id=EDIT, settings={"rule": finding.id})):
-        sources = _edited(lab.script, finding) if change.id == EDIT else None
-        if change.id == EDIT and not sources:
-            continue
+    edited = _edited(lab.script, finding)
+    edit = (Change(id=EDIT, settings={"rule": finding.id}),) if edited else ()
+    changes = (*finding.remedies[:1], *edit, *finding.remedies[1:])[:TRIES]
+    best: Experiment | None = None
+    for change in changes:
+        left_s = record.plan.budget_s - (campaign.clock() - campaign.began)
+        if best is not None and left_s <= 0:
+            break
+        sources = edited if change.id == EDIT else None
         campaign.says(f"trying {change.label}")
-        made = tried(lab, finding, change, updates=updates, sources=sources, seeds=seeds, enough_s=left_s)
-        return replace(made, diff=_diff(lab.script, sources)) if sources else made
-    return None
+        made = tried(
+            lab,
+            finding,
+            change,
+            updates=updates,
+            sources=sources,
+            seeds=seeds,
+            tries=len(changes),
+            enough_s=left_s,
+        )
+        made = replace(made, diff=_diff(lab.script, sources)) if sources else made
+        if made.verdict == "proven" or not made.seeds:
+            return made
+        best = best if best is not None and best.verdict != "failed" else made
+    return best
 
 
 def _edited(script: Script, finding: Finding) -> dict[str, str]:

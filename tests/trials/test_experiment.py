@@ -1,10 +1,15 @@
 """What pairs of runs say about a fix; no script runs here."""
 
+import random
+from types import SimpleNamespace
+
 import pytest
 
 from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.scores import Round, Scores
 from netdyno.records.trial import Change
-from netdyno.trials.experiment import Side, concluded
+from netdyno.trials import experiment as room
+from netdyno.trials.experiment import Seen, Side, concluded, pair_of, prove, side_of
 
 CHANGE = Change(id="clear-gradients")
 
@@ -84,3 +89,131 @@ def test_a_script_that_comes_through_only_with_the_fix_is_proven():
 def test_nothing_to_compare_is_a_failed_experiment():
     nothing = Side(None, "", None, None, None, through=True)
     assert experiment([(nothing, nothing)]).verdict == "failed"
+
+
+def rounds(*scores, losses=None):
+    losses = losses or [None] * len(scores)
+    return Scores(
+        measure="accuracy",
+        rounds=tuple(
+            Round(at=10 * n + 10, score=score, loss=loss, rows=100)
+            for n, (score, loss) in enumerate(zip(scores, losses, strict=True))
+        ),
+    )
+
+
+def test_a_swinging_score_is_the_mean_of_its_last_quarter():
+    side = side_of(Seen(scores=rounds(0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.9, 0.5)))
+    assert side.score == pytest.approx(0.7)
+    assert side.final == 0.5
+
+
+def test_a_run_that_was_stopped_is_compared_up_to_the_updates_that_both_have():
+    long = Seen(losses=(3.0,) * 20 + (1.0,) * 20, scores=rounds(0.2, 0.4, 0.6, 0.8), updates=40, ended=False)
+    short = Seen(losses=(3.0,) * 20, scores=rounds(0.2, 0.4), updates=20, ended=False)
+    one, other = pair_of(long, short)
+    assert (one.loss, one.score) == (other.loss, other.score)
+
+
+def test_runs_that_came_to_their_own_end_are_compared_as_they_are():
+    one, other = pair_of(Seen(scores=rounds(0.2, 0.4), updates=20), Seen(scores=rounds(0.2, 0.4, 0.6), updates=30))
+    assert other.score > one.score
+
+
+def test_a_loss_that_was_lost_is_worse_than_the_rounds_before_it():
+    lost = Seen(losses=(2.0, float("nan"), float("nan"), float("nan")), scores=rounds(0.5, losses=[0.7]))
+    assert side_of(lost).held > 100
+
+
+def test_overfitting_is_compared_by_the_held_out_loss():
+    pairs = [(side(0.9)._replace(held=1.5 + 0.01 * n), side(0.9)._replace(held=0.6)) for n in range(5)]
+    made = experiment(pairs, stage="outcome", layer="generalisation")
+    assert (made.quantity, made.verdict) == ("held-out loss", "proven")
+
+
+def test_where_the_score_has_reached_its_top_the_held_out_loss_may_show_it():
+    pairs = [(side(0.99)._replace(held=1.5 + 0.01 * n), side(0.99)._replace(held=0.6)) for n in range(5)]
+    assert experiment(pairs, stage="settings").quantity == "held-out loss"
+    assert experiment(pairs, stage="loss").quantity == "accuracy"  # the fix changes what the loss is
+
+
+def test_what_no_run_shows_is_not_called_undecided():
+    ran = []
+    lab = SimpleNamespace(ride=ran.append, plan=SimpleNamespace(seed=0), listener=print)
+    made = prove(lab, finding(stage="use", layer="reproducibility"), CHANGE, updates=None)
+    assert made.verdict == "failed"
+    assert "no quantity to compare" in made.says
+    assert not ran
+
+
+def test_copies_of_one_pair_prove_nothing():
+    made = experiment([(side(0.6), side(0.9))] * 5)
+    assert made.verdict == "undecided"
+    assert "no seed changes this script" in made.says
+
+
+class Lab:
+    """Runs nothing: what it answers is drawn."""
+
+    plan = SimpleNamespace(seed=0)
+
+    def __init__(self, drawn):
+        self.drawn = drawn
+        self.rides = 0
+
+    def listener(self, _):
+        pass
+
+    def ride(self, **asked):
+        self.rides += 1
+        return self.drawn(asked.get("remedies") is not None)
+
+
+@pytest.fixture(autouse=True)
+def _rides_are_seen(monkeypatch):
+    monkeypatch.setattr(room, "seen_in", lambda ride: ride)
+
+
+def noisy(chance, *, helps=0.0, spread=0.02):
+    def drawn(treated):
+        score = chance.gauss(0.7 + helps * treated, spread)
+        return Seen(
+            losses=(2.0, chance.gauss(1.0, 0.1)),
+            scores=rounds(score, losses=[chance.gauss(1.0, 0.1)]),
+            seconds=chance.gauss(0.01, 0.002),
+        )
+
+    return drawn
+
+
+def test_a_large_effect_ends_the_experiment_after_three_pairs():
+    lab = Lab(noisy(random.Random(1), helps=0.2, spread=0.002))
+    made = prove(lab, finding(), CHANGE, updates=None)
+    assert (made.verdict, len(made.seeds), lab.rides) == ("proven", 3, 6)
+
+
+def test_a_fix_without_effect_is_as_good_as_never_proven():
+    """The winner of a few seeds: by chance alone no more often than the error that is allowed, over all looks and quantities."""
+    chance = random.Random(16)
+    verdicts = [
+        prove(Lab(noisy(chance)), finding(stage=stage), CHANGE, updates=None, tries=tries).verdict
+        for stage in ("order", "loss", "outcome")
+        for tries in (1, 2)
+        for _ in range(100)
+    ]
+    assert verdicts.count("proven") / len(verdicts) <= 0.025
+    assert set(verdicts) <= {"proven", "undecided", "refuted"}
+
+
+def test_a_remedy_that_changes_no_number_is_refuted():
+    chance, drawn = random.Random(2), {}
+
+    def ride(lab):
+        def seen(_):
+            return drawn.setdefault((lab.rides - 1) // 2, noisy(chance)(treated=False))
+
+        return seen
+
+    lab = Lab(None)
+    lab.drawn = ride(lab)
+    assert prove(lab, finding(), CHANGE, updates=None).verdict == "refuted"
