@@ -60,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
                     "    model.train()\n    for epoch in range(1, NUM_EPOCHS + 1):\n",
                 ),
             ),
-            "digits_mlp": (
+            "digits_cnn": (
                 Edit(
                     "    for epoch in range(EPOCHS):\n        model.train()\n",
                     "    model.train()\n    for epoch in range(EPOCHS):\n",
@@ -79,6 +79,7 @@ FAULTS: tuple[Fault, ...] = (
             "digits_cnn_functional": (
                 Edit("NUM_EPOCHS = 12", "NUM_EPOCHS = 2"),
                 Edit("batch_size=48, shuffle=True)", "batch_size=<<ROWS>>, shuffle=True, drop_last=True)"),
+                Edit("lr=0.02", "lr=0.002"),  # of so small batches
                 Edit("        x = F.relu(self.fc1(x))", "        x = F.relu(self.n3(self.fc1(x)))"),
                 Edit(
                     "        self.fc2 = nn.Linear(48, 10)",

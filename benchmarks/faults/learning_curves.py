@@ -10,6 +10,17 @@ FAULTS = (
         kind="over-fitting",
         layer="generalisation",
         edits={
+            MLP: (
+                Edit("hidden=96", "hidden=512"),
+                Edit("nn.Dropout(0.2)", "nn.Dropout(0.0)"),
+                Edit("nn.Dropout(0.1)", "nn.Dropout(0.0)"),
+                Edit(
+                    "    mean = x_train.mean()\n",
+                    "    x_train, y_train = x_train[:<<SAMPLES>>], y_train[:<<SAMPLES>>]\n    mean = x_train.mean()\n",
+                ),
+                Edit("EPOCHS = 20\n", "EPOCHS = 150\n"),
+                Edit("lr=LEARNING_RATE", "lr=5e-3"),
+            ),
             FUNCTIONAL: (
                 Edit("width=128, p=0.2", "width=1024, p=0.0"),
                 Edit(
@@ -17,7 +28,10 @@ FAULTS = (
                     "    X_tr, y_tr = X_tr[:<<SAMPLES>>], y_tr[:<<SAMPLES>>]\n    X_tr = torch.tensor(",
                 ),
                 Edit("epochs = 20\n", "epochs = 150\n"),
-                Edit("weight_decay=1e-4", "weight_decay=0.0"),
+                Edit(
+                    "torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9, weight_decay=1e-4)",
+                    "torch.optim.Adam(net.parameters(), lr=1e-2)",
+                ),
             ),
         },
         severities={"mild": {"SAMPLES": "120"}, "clear": {"SAMPLES": "60"}, "fatal": {"SAMPLES": "30"}},

@@ -52,6 +52,9 @@ EXAMPLES = {
     "schedule-per-epoch": {"batches": 3},
     "set-optimizer": {"momentum": 0.0},
     "set-threads": {"threads": 1},
+    "call-instead": {"call": "softmax", "instead": "sigmoid"},
+    "scale-result": {"call": "softmax", "factor": 0.5},
+    "stop-training": {"after": 2},
 }
 
 

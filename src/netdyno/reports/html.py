@@ -179,7 +179,7 @@ def page_info(record: Record) -> PageInfo:
         bars=tuple(_bar(row, falls) for row in falls.rows) if falls else (),
         recipe=info.recipe(record),
         script=scripts.script(record),
-        diagnosis=info.diagnosis(record.outcomes),
+        diagnosis=info.diagnosis(record.outcomes, record.experiments),
         forecasts=tuple(_forecast(one, low, high, record.plan.least_gain) for one in tried),
         zero=_place(0.0, low, high),
         least=_place(record.plan.least_gain, low, high),

@@ -44,7 +44,7 @@ def render(record: Record, *, width: int = 100, colour: bool = False) -> str:
         *_baseline(record, width),
         *_script(scripts.script(record)),
         *_timeline(record, width),
-        *_findings(info.diagnosis(record.outcomes)),
+        *_findings(info.diagnosis(record.outcomes, record.experiments)),
         *_trials(record, width),
         *_not_tried(record),
         *_measured(record),
