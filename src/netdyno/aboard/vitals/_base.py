@@ -20,6 +20,8 @@ NEWCOMERS = 6
 # Every call is listened to in so many updates; later in blocks of updates, for so much of the time. Within the first passes over
 # the data it may be more: what is seen of them whole says the most.
 WHOLE, EARLY, BLOCK = 200, 2000, 50
+# In between one update in so many is heard all the same: how well the model does must not be known from the beginning only.
+SPARSE = 64
 LISTENS, LISTENS_EARLY = 0.02, 0.05
 # Seconds that looks may take at the end, when the script has nothing more to do.
 AT_THE_END_S = 6.0
@@ -116,7 +118,8 @@ class Watch:
         self.looks = 0
         self.known, self.until = 0, FIRST  # optimizers, and the update up to which all are looked at
         self.spent_ns = 0
-        self.listening = True  # training calls are told to `every_` hooks
+        self.listening = True  # what happens in this update is told to `every_` hooks
+        self.block = True  # and in the whole block that it lies in
         self.whole = True  # none was left out so far
         self.heard_ns = 0
         self.costs: dict[str, int] = {}
@@ -213,7 +216,8 @@ class Watch:
             self.known, self.until = known, at + FIRST
         if at >= WHOLE and at % BLOCK == 0:
             self._attend(at, elapsed)
-        self.looking = at < self.until or (self.listening and self.spent_ns <= self.share * elapsed)
+        self.listening = self.block or at % SPARSE == 0
+        self.looking = at < self.until or (self.block and self.spent_ns <= self.share * elapsed)
         loss = self.observer.last_loss
         if loss is not None and loss - loss != 0.0:  # not finite: whoever looks for the reason must hear it now
             self.listening = True
@@ -222,8 +226,8 @@ class Watch:
 
     def _attend(self, at: int, elapsed: int) -> None:
         share = LISTENS_EARLY if at < EARLY else LISTENS
-        self.listening = self.heard_ns <= share * elapsed
-        self.whole = self.whole and self.listening
+        self.block = self.heard_ns <= share * elapsed
+        self.whole = self.whole and self.block
 
     def over(self) -> None:
         """The script is over."""

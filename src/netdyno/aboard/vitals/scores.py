@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 from weakref import ref
 
-from ._base import LossCall, Vital, Watch
+from ._base import SPARSE, LossCall, Vital, Watch
 
 CLASSES = ("cross_entropy", "nll_loss")
 BITS = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
@@ -45,7 +45,7 @@ class Scored(Vital):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self.first: list[float] = []
-        self.latest: deque[float] = deque(maxlen=BATCHES)
+        self.latest: deque[tuple[int, float]] = deque(maxlen=BATCHES)  # after which update, and how well
         self.rounds: list[dict[str, Any]] = []
         self.tally = Tally()
         self.measure = "loss"
@@ -105,7 +105,7 @@ class Scored(Vital):
     def every_loss(self, call: LossCall) -> None:
         """Evaluations always, training batches on looks."""
         if call.grad:
-            if self.watch.looking:
+            if self.watch.looking or self.watch.updates % SPARSE == 0:
                 tally = Tally()
                 _score(tally, call)
                 if tally.score is not None:
@@ -123,7 +123,7 @@ class Scored(Vital):
         assert score is not None
         if len(self.first) < BATCHES // 4:
             self.first.append(score)
-        self.latest.append(score)
+        self.latest.append((self.watch.updates, score))
 
     def every_update(self, number: int) -> None:
         """What was scored since the last update was one evaluation."""
@@ -149,7 +149,8 @@ class Scored(Vital):
         """Means of both ends, and the evaluations."""
         if not self.latest and not self.rounds:
             return None
-        latest = list(self.latest)
+        # What was last seen long before the end says nothing of it.
+        latest = [score for at, score in self.latest if 2 * at >= self.watch.updates]
         return {
             "measure": self.measure,
             "train_first": sum(self.first) / len(self.first) if self.first else None,
