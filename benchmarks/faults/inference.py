@@ -54,16 +54,16 @@ FAULTS: tuple[Fault, ...] = (
         kind="never-back-to-training",
         layer="inference",
         edits={
-            "digits_cnn_functional": (
-                Edit(
-                    "    for epoch in range(1, NUM_EPOCHS + 1):\n        model.train()\n",
-                    "    model.train()\n    for epoch in range(1, NUM_EPOCHS + 1):\n",
-                ),
-            ),
             "digits_cnn": (
                 Edit(
                     "    for epoch in range(EPOCHS):\n        model.train()\n",
                     "    model.train()\n    for epoch in range(EPOCHS):\n",
+                ),
+            ),
+            "digits_cnn_functional": (
+                Edit(
+                    "    for epoch in range(1, NUM_EPOCHS + 1):\n        model.train()\n",
+                    "    model.train()\n    for epoch in range(1, NUM_EPOCHS + 1):\n",
                 ),
             ),
         },
