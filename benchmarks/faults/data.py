@@ -146,6 +146,9 @@ FAULTS: tuple[Fault, ...] = (
                     "    flip = np.random.rand(len(y_train)) < <<SHARE>>\n"
                     "    y_train[flip] = np.random.randint(0, 10, flip.sum())\n" + MLP_SETS,
                 ),
+                # Dropout withstands it: then the noise does little harm.
+                Edit("nn.Dropout(0.2)", "nn.Dropout(0.0)"),
+                Edit("nn.Dropout(0.1)", "nn.Dropout(0.0)"),
                 Edit("EPOCHS = 20", "EPOCHS = 60"),
             ),
             "digits_mlp_trainer": (

@@ -325,9 +325,8 @@ def diagnosis(outcomes: Iterable[Outcome], experiments: Iterable[Experiment] = (
     )
 
 
-# What a finding is about that saves no time.
-WRONG = "wrong, whatever it costs"
-COSTS = {"speed": "nothing to save in the model", "note": "a remark", "failure": "the script ends"}
+# What a finding is about that saves no time; of what is wrong nothing need be said.
+COSTS = {"speed": "nothing to save in the model", "failure": "the script ends"}
 
 
 def _silence(outcome: Outcome) -> Fact:
@@ -336,7 +335,7 @@ def _silence(outcome: Outcome) -> Fact:
 
 def _finding(outcome: Outcome, finding: Finding, proof: str = "") -> FindingInfo:
     between = between_shares(finding.saves.low, finding.saves.high)
-    saves = f"could save {between} of a step" if finding.saves.high > 0 else COSTS.get(finding.stage, WRONG)
+    saves = f"could save {between} of a step" if finding.saves.high > 0 else COSTS.get(finding.stage, "")
     return FindingInfo(
         id=finding.id or outcome.rule,
         state=outcome.state,
@@ -351,7 +350,7 @@ def _finding(outcome: Outcome, finding: Finding, proof: str = "") -> FindingInfo
         confidence=finding.confidence,
         proof=proof,
         stage=finding.stage,
-        line=f"{finding.id or outcome.rule}: {one_line(finding.says)} ({saves})",
+        line=f"{finding.id or outcome.rule}: {one_line(finding.says)}" + (f" ({saves})" if saves else ""),
     )
 
 

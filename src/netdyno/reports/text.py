@@ -303,7 +303,8 @@ def _by_reason(skipped: Iterable[info.Fact]) -> dict[str, list[str]]:
 
 def _finding(finding: info.FindingInfo) -> Iterable[Part]:
     sure = "" if finding.state == "found" else f", suspected (confidence {share(finding.confidence)})"
-    yield _joined((finding.id, "bold"), (f"  {finding.layer}, {finding.saves}{sure}", ""))
+    about = ", ".join(part for part in (finding.layer, finding.saves) if part)
+    yield _joined((finding.id, "bold"), (f"  {about}{sure}", ""))
     yield _indented(_said(finding.says))
     lines = (
         ("evidence", ", ".join(f"{name} {value}" for name, value in finding.evidence)),

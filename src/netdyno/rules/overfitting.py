@@ -49,7 +49,7 @@ def overfitting(curve: LossCurve, gradients: Gradients | None = None) -> Finding
             },
             fix="keep the weights of the best round, or regularise: dropout, weight decay, augmentation, more data",
             where=each.where,
-            confidence=_confidence(each, best),
+            confidence=_confidence(each, best, last > known),
             remedies=remedy("stop-training", after=max(1, each.rounds[best].update)),
         )
     return None
@@ -63,8 +63,13 @@ def _rises(losses: list[float], best: int) -> bool:
     return min(late) > ROSE * losses[best]
 
 
-def _confidence(each: Evaluation, best: int) -> float:
-    """Where right answers are counted and did not become fewer, only confidence is overdone."""
+def _confidence(each: Evaluation, best: int, worse_than_nothing: bool) -> float:
+    """Where right answers are counted and did not become fewer, only confidence is overdone.
+
+    But a loss above that of knowing nothing, where it was well below, is harm however many answers are right.
+    """
+    if worse_than_nothing:
+        return 0.8
     then, now = each.rounds[best].accuracy, each.rounds[-1].accuracy
     if then is None or now is None:
         return 0.8
@@ -72,7 +77,11 @@ def _confidence(each: Evaluation, best: int) -> float:
 
 
 _HEART = evaluation(1.0, 0.7, 0.6, 0.62, 0.7, 0.85, 0.95, 1.1, 1.2, 1.3)
-SICK = ((LossCurve(courses=(course(*FALLS[:-1], 0.01, 0.01),), evaluations=(_HEART,)), seen()),)
+_FALSE_CONFIDENCE = evaluation(2.0, 0.9, 0.7, 1.0, 1.4, 1.8, 2.3, 2.6, 2.8, 2.9, accuracy=(0.3, 0.7, *(0.82,) * 8))
+SICK = (
+    (LossCurve(courses=(course(*FALLS[:-1], 0.01, 0.01),), evaluations=(_HEART,)), seen()),
+    (LossCurve(courses=(course(*FALLS[:-1], 0.01, 0.01),), evaluations=(_FALSE_CONFIDENCE,)), seen()),
+)
 # It goes on falling; it swings; nothing was learnt yet (grokking); training is no better; a robust run on noisy labels.
 WELL = (
     (

@@ -12,6 +12,8 @@ from ._samples_rows import Book, LoaderBook, Rows
 AGAIN = 0.9
 # A batch whose largest number is so many times that of the median batch is no batch like the others.
 OUTSIDE = 30.0
+# Where more rows than this are far out it is how the numbers are distributed.
+FEW = 0.02
 
 
 def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], updates: int) -> dict[str, Any] | None:
@@ -307,13 +309,16 @@ def _bad(train: list[Rows], fresh: list[Rows], loaders: dict[int, LoaderBook]) -
 
 
 def _spikes(early: list[Rows]) -> dict[str, Any]:
-    """Batches with numbers far beyond those of the median batch: how far, how often, in how many rounds, and their loss."""
+    """Batches with numbers far beyond those of the median row: how far, how often, in how many rounds, and their loss."""
     sized = [(rows, rows.largest) for rows in early if rows.largest is not None]
     if len(sized) < 12 or not early[0].floating:
         return {}
-    usual = max(sorted(size for _, size in sized)[len(sized) // 2], 1e-30)
+    # A few rows, shuffled, are in every other batch: it is the usual row that shows what is usual.
+    each = [rows.x.abs().amax(1) for rows in early if rows.x is not None and rows.bad is None]
+    usual, far = _usual_row(each) if each else (0.0, 0.0)
+    usual = max(usual, sorted(size for _, size in sized)[len(sized) // 4], 1e-30)
     outside = [rows for rows, size in sized if size / usual >= OUTSIDE]
-    if not outside or len(outside) > len(sized) // 4:
+    if not outside or len(outside) > len(sized) // (2 if far <= FEW else 4):
         return {}
     ordinary = sorted(rows.loss for rows, size in sized if rows.loss is not None and size / usual < OUTSIDE)
     hit = [rows.loss for rows in outside if rows.loss is not None]
@@ -327,6 +332,15 @@ def _spikes(early: list[Rows]) -> dict[str, Any]:
     if ordinary and hit and ordinary[len(ordinary) // 2] > 0:
         told["spike_loss"] = min(max(hit) / ordinary[len(ordinary) // 2], 1e30)
     return told
+
+
+def _usual_row(sizes: list[Any]) -> tuple[float, float]:
+    """The largest number of the median row, and the share of rows that are far beyond it."""
+    import torch
+
+    whole = torch.cat(sizes)
+    usual = max(float(whole.median()), 1e-30)
+    return usual, float((whole >= OUTSIDE * usual).double().mean())
 
 
 def _pads(early: list[Rows]) -> dict[str, Any]:
