@@ -16,7 +16,7 @@ QUICK_TESTS := $(wildcard $(addprefix tests/,$(QUICK)))
 QUICK_SOURCE := $(addprefix src/netdyno/,$(QUICK))
 
 # What takes long and is checked all the same; the rest of the slow tests is for `make slow`.
-DEAR := tests/interventions tests/test_gpu.py
+DEAR := tests/interventions tests/test_gpu.py tests/test_fault_tenth.py tests/scripts/test_every_vital.py
 
 .PHONY: demo test check format lint types quick rest dear slow examples bench-faults
 .DEFAULT_GOAL := check
