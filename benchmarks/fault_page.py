@@ -10,6 +10,7 @@ from benchmarks.fault_bench import HERE, SECTIONS, Answer, Bench, Entry, kept
 from benchmarks.fault_oracle import name_of, verdicts
 from benchmarks.fault_score import (
     COVERAGES,
+    SLOW_STAGES,
     Mark,
     Told,
     Totals,
@@ -343,7 +344,7 @@ def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sc
 
 
 def _names_a_fault(findings: Sequence[Told]) -> bool:
-    return any(one.stage != "speed" for one in findings)
+    return any(one.stage not in SLOW_STAGES for one in findings)
 
 
 def nameless(bench: Bench) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-SLOW_STAGES = ("speed",)  # costs time or memory; a chance rather than a fault
+SLOW_STAGES = ("speed", "bound", "nature")  # costs time or memory; a chance rather than a fault
 QUIET_STAGES = ("note",)  # a remark about the surroundings is no alarm
 NEAR = 1  # lines: the statement beside the one that was changed is as good a place
 COVERAGES = (0.80, 0.90, 0.95)
