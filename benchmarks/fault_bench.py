@@ -38,7 +38,7 @@ NOTHING: Mapping[str, str] = {}
 LIMIT_S = 300  # of one program on a busy machine; the quiet ones take ten: past it the doctor has failed
 SECTIONS = {
     "D": "data", "C": "compute", "M": "memory", "O": "optimisation", "G": "generalisation", "T": "train/inference",
-    "P": "deployment", "X": "compound", "U": "unknown", "H": "healthy",
+    "P": "deployment", "E": "endings", "X": "compound", "U": "unknown", "H": "healthy",
 }  # fmt: skip
 
 
