@@ -55,6 +55,7 @@ EXAMPLES = {
     "call-instead": {"call": "softmax", "instead": "sigmoid"},
     "scale-result": {"call": "softmax", "factor": 0.5},
     "stop-training": {"after": 2},
+    "strip-prefix": {"prefix": "module."},
 }
 
 

@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.growth import Growth
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # A model that is built up step by step may gain some once or twice.
 RISES = 3
@@ -34,6 +35,7 @@ def accumulating_hooks(growth: Growth) -> Finding | None:
         where=growth.hook_where,
         confidence=0.95,
         explains=("memory-leak", "growing-graph"),
+        remedies=remedy("hook-once"),
     )
 
 

@@ -10,6 +10,7 @@ from netdyno.records.calls import NonFinite
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="loss")
@@ -24,6 +25,7 @@ def all_targets_ignored(broken: NonFinite) -> Finding | None:
         fix="skip batches without a target, or sum the loss and divide by at least 1",
         where=broken.where,
         confidence=CERTAIN,
+        remedies=remedy("skip-empty-targets"),
     )
 
 

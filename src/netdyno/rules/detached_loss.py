@@ -11,6 +11,7 @@ from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import Ending, Place
 from netdyno.rules._base import rule
 from netdyno.rules._endings import failure, matched
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="failure")
@@ -22,6 +23,7 @@ def detached_loss(ending: Ending) -> Finding | None:
         says="the loss hangs on 0 weights: between model and loss the graph was cut, or every weight that takes part is frozen",
         fix="compute the loss from the model's own output, without `.detach()`, `.data`, `.item()`, `argmax` or `torch.no_grad()` in between",
         layer="optimisation",
+        remedies=remedy("keep-graph"),
     )
 
 

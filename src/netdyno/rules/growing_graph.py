@@ -53,7 +53,7 @@ def growing_graph(growth: Growth) -> Finding | None:
         where=(growth.carried or growth.keeper_where) if reaching is not None else growth.keeper_where,
         confidence=0.95 if reaching is not None or rise is not None else 0.8,
         explains=("memory-leak", "retained-graph", "memory-growth"),
-        remedies=remedy("detach-inputs") if reaching is not None else (),
+        remedies=remedy("detach-inputs" if reaching is not None else "detach-loss"),
     )
 
 

@@ -12,6 +12,7 @@ from netdyno.records.evidence import UpdateOrder
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.rules._base import rule
 from netdyno.rules._learning import FALLS, NOTHING, curve, longest, seen, weight
+from netdyno.rules._remedies import remedy
 
 
 @rule(suggests=(), stage="dynamics")
@@ -33,6 +34,7 @@ def hidden_nan(gradients: Gradients, curve: LossCurve, order: UpdateOrder | None
         fix="take away what replaces NaN in the loss, and stop at the first one",
         where=Place(module=lost[0].name.rpartition(".")[0] or lost[0].name),
         confidence=0.9,
+        remedies=remedy("scale-learning-rate", factor=1e-3),
     )
 
 

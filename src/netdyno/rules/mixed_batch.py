@@ -12,6 +12,7 @@ from netdyno.records.calls import CallTraces, ModelProbe, Trace
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import FELT, GUESS, LIKELY, NOTHING, call, dim_of, first, probe, traced
+from netdyno.rules._remedies import remedy
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -30,6 +31,7 @@ def mixed_batch(probe: ModelProbe, traces: CallTraces | None = None) -> Finding 
         where=where or Place(module=probe.model),
         confidence=LIKELY if how else GUESS,
         explains=("batch-dependent-output",),
+        remedies=remedy("batch-first") if "time steps" in how else (),
     )
 
 

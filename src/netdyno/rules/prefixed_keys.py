@@ -12,6 +12,7 @@ from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import Place
 from netdyno.records.shipping import SaveUse, StateLoad
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 
 @rule(stage="use")
@@ -32,6 +33,7 @@ def prefixed_keys(use: SaveUse) -> Finding | None:
         fix=f"load `{{key.removeprefix('{worst.prefix}'): value for key, value in state.items()}}` with `strict=True`",
         where=worst.where,
         confidence=0.95,
+        remedies=remedy("strip-prefix", prefix=worst.prefix or ""),
     )
 
 

@@ -10,6 +10,7 @@ Not this:   frozen parameters (`requires_grad=False`), and networks that only ru
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import ParameterUse, Place
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # A branch that is taken every second time is missed in eight updates with a chance of 1 in 256.
 UPDATES = 8
@@ -33,6 +34,7 @@ def unreached_parameters(use: ParameterUse) -> Finding | None:
         # Of a module that was seen to run only a rare branch, an expert of many, stays innocent. Nobody looked: it may be
         # a part that training does not need, such as a head for later.
         confidence=0.8 if use.ran else 0.5,
+        remedies=remedy("keep-graph"),
     )
 
 

@@ -10,6 +10,7 @@ Not this:   a copy on disk for another program, a last round as good as the best
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import EvaluationRound, EvaluationRounds
 from netdyno.rules._base import rule
+from netdyno.rules._remedies import remedy
 
 # Beyond what a validation loss moves by from round to round when nothing is learnt.
 WORSE = 1.15
@@ -40,6 +41,7 @@ def unused_best_weights(rounds: EvaluationRounds) -> Finding | None:
         fix="load the best state into the model after the loop: `model.load_state_dict(best_state)`",
         where=rounds.kept_where,
         confidence=0.8,
+        remedies=remedy("stop-training", after=max(1, kept[-1].update)),
     )
 
 

@@ -25,6 +25,7 @@ from netdyno.rules._learning import (
     vanishing,
     weight,
 )
+from netdyno.rules._remedies import remedy
 
 FALL = 100.0  # healthy networks without norms stay within ten
 
@@ -50,6 +51,7 @@ def vanishing_gradient(gradients: Gradients, curve: LossCurve) -> Finding | None
         where=Place(module=mixing[0].name.rpartition(".")[0] or mixing[0].name),
         confidence=0.85,
         explains=("learning-rate-too-low",),
+        remedies=remedy("norm-between-layers"),
     )
 
 

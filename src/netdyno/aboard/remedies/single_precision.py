@@ -19,7 +19,13 @@ def put_on(observer: Any, settings: Settings) -> None:
         return made
 
     def without(kind: Any) -> Any:
-        return lambda _: lambda self: kind.float(self)
+        def make(original: Any) -> Any:
+            def double(self: Any) -> Any:
+                return kind.float(self)
+
+            return double
+
+        return make
 
     for owner, names in (
         (torch, ("from_numpy", "tensor", "as_tensor", "zeros", "ones", "randn", "rand", "full", "set_default_dtype")),
