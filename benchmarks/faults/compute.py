@@ -46,6 +46,21 @@ FAULTS = (
                     "        img = self.x[i]\n        for _ in range(<<TIMES>>):\n            img = np.fft.ifft2(np.fft.fft2(img)).real.astype(np.float32)\n",
                 ),
             ),
+            MLP: (
+                Edit("EPOCHS = 20\n", "EPOCHS = 6\n"),
+                Edit("import DataLoader, TensorDataset\n", "import DataLoader, Dataset, TensorDataset\n"),
+                Edit(
+                    "def load_data():\n",
+                    "class Scans(Dataset):\n    def __init__(self, images, labels):\n        self.images, self.labels = images, labels\n\n"
+                    "    def __len__(self):\n        return len(self.labels)\n\n"
+                    "    def __getitem__(self, index):\n        time.sleep(<<WAIT>>)\n"
+                    "        return self.images[index], self.labels[index]\n\n\ndef load_data():\n",
+                ),
+                Edit(
+                    "    train_set = TensorDataset(torch.from_numpy(x_train), torch.from_numpy(y_train))\n",
+                    "    train_set = Scans(x_train, y_train)\n",
+                ),
+            ),
         },
         severities={
             "mild": {"WAIT": "0.0001", "TIMES": "5"},
@@ -393,5 +408,90 @@ FAULTS = (
         accept=("recompilations",),
         metric="train_s",
         fix="keep the counter out of the compiled module, or in a tensor",
+    ),
+    Fault(
+        id="C07",
+        kind="graph-in-validation",
+        layer="memory",
+        edits={
+            FORMER: (
+                Edit(
+                    "    with torch.no_grad():\n"
+                    "        for ids, following in loader:\n"
+                    "            logits = model(ids)\n"
+                    "            real = following != PAD\n"
+                    "            total += criterion(logits.flatten(0, 1), following.flatten()).item() * real.sum().item()\n"
+                    "            right += ((logits.argmax(-1) == following) & real).sum().item()\n"
+                    "            count += real.sum().item()\n",
+                    "    for ids, following in loader:\n"
+                    "        logits = model(ids)\n"
+                    "        real = following != PAD\n"
+                    "        total += criterion(logits.flatten(0, 1), following.flatten()).item() * real.sum().item()\n"
+                    "        right += ((logits.argmax(-1) == following) & real).sum().item()\n"
+                    "        count += real.sum().item()\n",
+                ),
+            ),
+            FUNCTIONAL: (Edit("@torch.no_grad()\n", ""),),
+        },
+        twin={
+            FORMER: (Edit("    with torch.no_grad():\n", "    with torch.inference_mode():\n"),),
+            FUNCTIONAL: (Edit("@torch.no_grad()\n", "@torch.inference_mode()\n"),),
+        },
+        accept=("validation-with-gradients",),
+        metric="peak_mb",
+        fix="evaluate under torch.no_grad()",
+    ),
+    Fault(
+        id="C13",
+        kind="single-thread",
+        layer="compute",
+        edits={
+            CNN: (
+                Edit("EPOCHS = 12\n", "EPOCHS = 4\n"),
+                Edit("BATCH_SIZE = 64\n", "BATCH_SIZE = 256\n"),
+                Edit(SEEDS, SEEDS + "    torch.set_num_threads(1)\n"),
+            ),
+        },
+        twin={
+            CNN: (
+                Edit("EPOCHS = 12\n", "EPOCHS = 4\n"),
+                Edit("BATCH_SIZE = 64\n", "BATCH_SIZE = 256\n"),
+                Edit(SEEDS, SEEDS + "    torch.set_num_threads(len(os.sched_getaffinity(0)))\n"),
+            ),
+        },
+        accept=("single-thread",),
+        metric="train_s",
+        fix="leave the number of threads to PyTorch",
+        environment={"OMP_NUM_THREADS": "2"},
+        note="a fault where two cores may be used; on a single one silence is right",
+    ),
+    Fault(
+        id="C21",
+        kind="oversize-input",
+        layer="compute",
+        edits={
+            CNN: (
+                Edit("EPOCHS = 12\n", "EPOCHS = 5\n"),
+                Edit(
+                    "    images = (digits.images / 16.0).astype(np.float32)\n",
+                    "    images = (digits.images / 16.0).astype(np.float32)\n"
+                    "    images = images.repeat(<<TIMES>>, axis=1).repeat(<<TIMES>>, axis=2)\n",
+                ),
+                Edit("nn.Linear(32 * 2 * 2, 10)", "nn.Linear(32 * 4 * <<TIMES>> ** 2, 10)"),
+            ),
+            CNN_FUNCTIONAL: (
+                Edit("NUM_EPOCHS = 12\n", "NUM_EPOCHS = 5\n"),
+                Edit(
+                    "        x = F.relu(self.n1(self.c1(x)))\n",
+                    "        x = F.interpolate(x, scale_factor=<<TIMES>>)\n        x = F.relu(self.n1(self.c1(x)))\n",
+                ),
+                Edit("nn.Linear(24 * 4, 48)", "nn.Linear(24 * 4 * <<TIMES>> ** 2, 48)"),
+            ),
+        },
+        severities={"mild": {"TIMES": "2"}, "clear": {"TIMES": "4"}},
+        accept=("oversize-input",),
+        metric="train_s",
+        fix="give the images at the size they were taken",
+        note="that the larger network is no better only a run shows: a suspicion is the right answer",
     ),
 )
