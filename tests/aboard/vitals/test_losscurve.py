@@ -13,11 +13,22 @@ from netdyno.aboard.vitals.losscurve import MOST_BINS, Bins, Rounds, Targets
 def test_a_long_run_has_few_bins_and_loses_no_loss():
     bins = Bins()
     for number in range(10_000):
-        bins.add(float(number), 0.1)
+        bins.add(number, float(number), 0.1)
     told = bins.summary()
     assert MOST_BINS / 3 < len(told) <= MOST_BINS
     assert sum(each["count"] for each in told) == 10_000
     assert sum(each["count"] * each["loss"] for each in told) == sum(range(10_000))
+
+
+def test_updates_that_nobody_listened_to_leave_a_hole():
+    bins = Bins()
+    for number in (*range(200), *range(5000, 5050), 9999):
+        bins.add(number, 1.0, 0.1)
+    told = bins.summary()
+    assert sum(each["count"] for each in told) == 251
+    assert bins.updates == 10_000
+    assert told[0]["at"] == 0
+    assert told[-1]["at"] > 9900
 
 
 def call(name, output, target, **kwargs):

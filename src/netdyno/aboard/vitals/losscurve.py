@@ -15,38 +15,43 @@ BITS = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 class Bins:
-    """Losses in bins of equal width, which doubles when there are too many."""
+    """Losses in bins of equal width, which doubles when there are too many. Updates that nobody listened to leave holes."""
 
     def __init__(self) -> None:
         self.width = 1
-        self.done: list[list[float]] = []  # at, count, sum, sum of squares, rate
-        self.open: list[float] | None = None
+        self.bins: list[list[float]] = []  # at, count, sum, sum of squares, rate
         self.updates = 0
 
-    def add(self, loss: float | None, rate: float) -> None:
-        """One more update; None where its loss is not known or not finite."""
-        if self.open is None:
-            self.open = [self.updates, 0, 0.0, 0.0, rate]
-        self.updates += 1
+    def add(self, at: int, loss: float | None, rate: float) -> None:
+        """Update number `at`; None where its loss is not known or not finite."""
+        self.updates = max(self.updates, at + 1)
+        while at >= MOST_BINS * self.width:
+            self._halve()
+        start = at - at % self.width
+        if not self.bins or self.bins[-1][0] != start:
+            self.bins.append([start, 0, 0.0, 0.0, rate])
         if loss is not None:
-            self.open[1] += 1
-            self.open[2] += loss
-            self.open[3] += loss * loss
-        if self.updates - self.open[0] >= self.width:
-            self.done.append(self.open)
-            self.open = None
-            if len(self.done) >= MOST_BINS:
-                self._halve()
+            last = self.bins[-1]
+            last[1] += 1
+            last[2] += loss
+            last[3] += loss * loss
 
     def _halve(self) -> None:
-        pairs = zip(self.done[::2], self.done[1::2], strict=True)
-        self.done = [[a[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4]] for a, b in pairs]
         self.width *= 2
+        wider: list[list[float]] = []
+        for at, count, total, squares, rate in self.bins:
+            start = at - at % self.width
+            if wider and wider[-1][0] == start:
+                wider[-1][1] += count
+                wider[-1][2] += total
+                wider[-1][3] += squares
+            else:
+                wider.append([start, count, total, squares, rate])
+        self.bins = wider
 
     def summary(self) -> list[dict[str, Any]]:
         """Means and spreads; without the bins that hold no loss."""
-        bins = [*self.done, *([self.open] if self.open is not None else [])]
-        return [_bin(*each) for each in bins if each[1] and math.isfinite(each[2]) and math.isfinite(each[3])]
+        return [_bin(*each) for each in self.bins if each[1] and math.isfinite(each[2]) and math.isfinite(each[3])]
 
 
 def _bin(at: float, count: float, total: float, squares: float, rate: float) -> dict[str, Any]:
@@ -127,19 +132,19 @@ class Kept:
         self.last_finite = True
         self.summed: dict[int, int] = {}
 
-    def add(self, loss: float | None, rate: float, passes: int) -> None:
-        """One step was made."""
+    def add(self, at: int, loss: float | None, rate: float, passes: int) -> None:
+        """Step number `at` was made."""
         self.summed[passes] = self.summed.get(passes, 0) + 1
         if loss is not None:
             self.last_finite = math.isfinite(loss)
             if not self.last_finite:
                 self.nonfinite += 1
                 if self.broke is None:
-                    self.broke = self.bins.updates
+                    self.broke = at
                 loss = None
             elif self.first is None:
                 self.first = loss
-        self.bins.add(loss, rate)
+        self.bins.add(at, loss, rate)
 
     def summary(self, passes: float | None) -> dict[str, Any]:
         """A course."""
@@ -199,7 +204,7 @@ class Rounds:
 
 
 class LossCurve(Vital):
-    """Losses of every update, and of every evaluation that calls a loss of torch."""
+    """Losses of the updates that are listened to, and of every evaluation that calls a loss of torch."""
 
     kind: ClassVar[str] = "LossCurve"
 
@@ -235,7 +240,12 @@ class LossCurve(Vital):
         passes, self.passes = self.passes, 0
         kept = self._course(optimizer)
         if kept is not None:
-            kept.add(self.watch.observer._loss, float(optimizer.param_groups[0]["lr"]), max(1, passes))
+            rate = float(optimizer.param_groups[0]["lr"])
+            kept.add(self._steps(optimizer) - 1, self.watch.observer._loss, rate, max(1, passes))
+
+    def _steps(self, optimizer: Any) -> int:
+        """Steps that it made, those among them that nobody listened to."""
+        return int(self.watch.observer.facts.optimizer(optimizer).steps)
 
     def stepped(self, optimizer: Any) -> None:
         """The targets since the last step are this optimizer's."""
@@ -294,6 +304,9 @@ class LossCurve(Vital):
             return None
         loaders = [each for each in self.watch.observer.facts.loaders if each.trains and each.made["length"]]
         passes = max((each.batches / each.made["length"] for each in loaders), default=None)
+        steps = {id(one): self._steps(one) for one in self.watch.optimizers}
+        for kept in list(self.courses):
+            kept.bins.updates = max(kept.bins.updates, steps.get(kept.identity, 0))
         return {
             "courses": [kept.summary(passes) for kept in list(self.courses)],
             "evaluations": [
