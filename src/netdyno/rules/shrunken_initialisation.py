@@ -45,8 +45,9 @@ def shrunken_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
     if len(small) < 2 or len(small) < MOST * len(mixing):
         return None
     chance = chance_of(course, stepper)
-    stuck = (
-        sum(one.count for one in course.bins if chance is not None and one.loss > AT_CHANCE * chance) / course.updates
+    # Not every update of a long run is heard.
+    stuck = sum(one.count for one in course.bins if chance is not None and one.loss > AT_CHANCE * chance) / max(
+        1, sum(one.count for one in course.bins)
     )
     if stuck < STUCK and not learns_little(course, stepper):
         return None
