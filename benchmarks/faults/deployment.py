@@ -44,7 +44,7 @@ def _resumed(model: str, optimizer: str, rest: str) -> str:
 _RESUME_MLP = _resumed("DigitsMLP", "torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)", "<<REST>>")
 _RESUME_CNN = _resumed("ConvNet", "torch.optim.Adam(model.parameters(), lr=1e-2)", "<<REST>>")
 # A rate at which the first steps of a new Adam, each as long as the rate, undo what was learned.
-FAST_MLP = Edit("LEARNING_RATE = 2e-3", "LEARNING_RATE = 1e-2")
+FAST_MLP = Edit("LEARNING_RATE = 2e-3", "LEARNING_RATE = 3e-2")
 FAST_CNN = Edit("torch.optim.Adam(model.parameters(), lr=1e-3)", "torch.optim.Adam(model.parameters(), lr=1e-2)")
 _LOADED = '            optimizer.load_state_dict(checkpoint["optimizer"])\n'
 
@@ -263,7 +263,7 @@ FAULTS = (
                 Edit("        model.train()\n", "        scheduler.step()\n        model.train()\n"),
             )
         },
-        twin={TABULAR: (Edit("step_size=10, gamma=0.5", "step_size=1, gamma=0.4"),)},
+        twin={TABULAR: (Edit("step_size=10, gamma=0.5", "step_size=1, gamma=0.95"),)},
         accept=("early-scheduler",),
         metric="train_loss",
         fix="step the scheduler after the optimizer",

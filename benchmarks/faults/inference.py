@@ -89,11 +89,11 @@ FAULTS: tuple[Fault, ...] = (
         },
         twin={
             "digits_cnn_functional": (
-                Edit("NUM_EPOCHS = 12", "NUM_EPOCHS = 2"),
-                Edit("batch_size=48, shuffle=True)", "batch_size=2, shuffle=True, drop_last=True)"),
+                Edit("NUM_EPOCHS = 12", "NUM_EPOCHS = 8"),
+                Edit("batch_size=48, shuffle=True)", "batch_size=8, shuffle=True, drop_last=True)"),
                 Edit("nn.BatchNorm2d(12)", "nn.GroupNorm(4, 12)"),
                 Edit("nn.BatchNorm2d(24)", "nn.GroupNorm(4, 24)"),
-                Edit("lr=0.02", "lr=0.002"),
+                Edit("lr=0.02", "lr=0.01"),
             ),
         },
         severities={"mild": {"ROWS": "4"}, "clear": {"ROWS": "2"}},
