@@ -26,6 +26,7 @@ FEW = 3  # more than three lines are a part of the program, and no place to poin
 # A line with less than a quarter of what the costliest one takes is not what a reader should look at.
 BESIDE = 1 / 4
 ERROR = 0.05
+ENOUGH = 10  # looks that fell there: a few may meet any line, and short scripts have no more
 # A line that makes one of these calls is in a gap just before and after it: that is the price of the call.
 WATCHED = ("data", "forward", "loss", "backward", "clip", "optimizer", "zero_grad", "scheduler")
 # Between forward and backward lies the loss, written by hand or called. There only what no gradient can pass through is
@@ -43,7 +44,7 @@ def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | 
     # The costliest of many spots is picked because it looks costly; the interval allows for all that it was picked from.
     unseen = _unseen_model(parameters)
     share = counted_share(worst.samples, lines.samples, level=1 - ERROR / len(spots))
-    if share.middle < WORTH_A_WORD or share.low < SURELY:
+    if worst.samples < ENOUGH or share.middle < WORTH_A_WORD or share.low < SURELY:
         return None
     return Finding(
         says=f"{_named(worst)} {_take(worst)} {share.middle:.0%} of the time ({_range(share)}), {_beside_what(unseen)}",
