@@ -9,7 +9,7 @@ MLP, CNN, FUNCTIONAL, FORMER, GRU = (
     "chars_transformer",
     "sequences_gru",
 )
-CNN_FUNCTIONAL, TUNED = "digits_cnn_functional", "finetune_digits"
+CNN_FUNCTIONAL, TUNED, FORMER_FUNCTIONAL = "digits_cnn_functional", "finetune_digits", "chars_transformer_functional"
 
 MLP_STEP = (
     "            loss.backward()\n            optimizer.step()\n            running += loss.item() * len(targets)\n"
@@ -415,6 +415,7 @@ FAULTS = (
         layer="memory",
         edits={
             FORMER: (
+                Edit("batch_size=100, collate_fn", "batch_size=50, collate_fn"),
                 Edit(
                     "    with torch.no_grad():\n"
                     "        for ids, following in loader:\n"
@@ -431,11 +432,20 @@ FAULTS = (
                     "        count += real.sum().item()\n",
                 ),
             ),
-            FUNCTIONAL: (Edit("@torch.no_grad()\n", ""),),
+            FORMER_FUNCTIONAL: (
+                Edit("encode(lines[:200]), batch_size=100", "encode(lines[:200]), batch_size=50"),
+                Edit("@torch.no_grad()\n", ""),
+            ),
         },
         twin={
-            FORMER: (Edit("    with torch.no_grad():\n", "    with torch.inference_mode():\n"),),
-            FUNCTIONAL: (Edit("@torch.no_grad()\n", "@torch.inference_mode()\n"),),
+            FORMER: (
+                Edit("batch_size=100, collate_fn", "batch_size=50, collate_fn"),
+                Edit("    with torch.no_grad():\n", "    with torch.inference_mode():\n"),
+            ),
+            FORMER_FUNCTIONAL: (
+                Edit("encode(lines[:200]), batch_size=100", "encode(lines[:200]), batch_size=50"),
+                Edit("@torch.no_grad()\n", "@torch.inference_mode()\n"),
+            ),
         },
         accept=("validation-with-gradients",),
         metric="peak_mb",
