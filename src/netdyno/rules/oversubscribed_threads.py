@@ -61,7 +61,7 @@ def oversubscribed_threads(
     )
 
 
-def _asked(use: ThreadUse, waste: Waste | None) -> bool:
+def _asked(use: ThreadUse, waste: Waste | None = None) -> bool:
     """Whether the script itself asks for at least two threads for each core."""
     return (
         waste is not None and (waste.threads_set or 0) >= TWICE * use.cores and waste.threads_set == use.torch_threads
