@@ -41,9 +41,11 @@ def dead_units(gradients: Gradients, curve: LossCurve) -> Finding | None:
         return None
     mine = weights_of(gradients, stepper)
     dead = [one for one in mine if _is_dead(one)]
-    if not dead or len(dead) == len([one for one in mine if one.is_matrix]):
+    if not dead or not any(one.gradient for one in mine):
+        return None  # with no gradient anywhere it is another fault
+    worst = _blamed(dead, mine)
+    if worst is None:
         return None
-    worst = max(dead, key=lambda one: (_share(one), -mine.index(one)))
     return Finding(
         says=f"{_share(worst):.0%} of the {worst.shape[0]} units of `{worst.name}` got no gradient in {worst.looks} looks, whatever the"
         f" samples: they are dead, and the loss ended at {at.last:.3g} of {known:.3g}",
@@ -62,6 +64,16 @@ def dead_units(gradients: Gradients, curve: LossCurve) -> Finding | None:
     )
 
 
+def _blamed(dead: list[Weight], mine: tuple[Weight, ...]) -> Weight | None:
+    """The layer that is most dead; of several the last: no gradient passes it, and what lies before gets none either.
+
+    A layer whose bias gets a gradient lives: its weights have none where all that comes in is zero.
+    """
+    graded = {one.name.rpartition(".")[0] for one in mine if not one.is_matrix and one.gradient}
+    own = [one for one in dead if one.zero < one.looks or one.name.rpartition(".")[0] not in graded]
+    return max(own, key=lambda one: (_share(one), mine.index(one)), default=None)
+
+
 def _share(one: Weight) -> float:
     return 1.0 if one.zero == one.looks else one.dead or 0.0
 
@@ -75,6 +87,15 @@ def _is_dead(one: Weight) -> bool:
 SICK = (
     (seen(weight(dead=0.95), weight("head.weight", shape=(10, 96))), curve(*STAYS)),
     (seen(weight(zero=12, dead=None), weight("head.weight", shape=(10, 96))), curve(*STAYS)),
+    (
+        seen(
+            weight(zero=12, gradient=None, dead=None),
+            weight("fc2.weight", zero=12, gradient=None, dead=None),
+            weight("head.weight", shape=(10, 96), zero=12, gradient=None, dead=None),
+            weight("head.bias", shape=(10,)),
+        ),
+        curve(*STAYS),
+    ),
 )
 # Half of them; it learns; an embedding; a pruned layer; an idle expert, which has no gradient.
 WELL = (
