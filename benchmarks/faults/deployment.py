@@ -99,7 +99,7 @@ _SHARES = """    served = nn.Sequential(model, nn.Softmax(dim=1)).eval()
     with torch.no_grad():
         for x, y in val_loader:
             shares = {shares}
-            total += nn.functional.nll_loss(shares.log(), y, reduction="sum").item()
+            total += nn.functional.nll_loss(shares.clamp_min(1e-12).log(), y, reduction="sum").item()
     val_loss = total / len(val_loader.dataset)
 """
 

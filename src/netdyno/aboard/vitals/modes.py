@@ -54,7 +54,7 @@ class Seen:
 
     def awake(self) -> bool:
         """Whether anything in it that behaves otherwise in training is in training mode."""
-        return any(part.training for part in self.sensitive)
+        return bool(self.sensitive) and any(part.training for part in self.sensitive)
 
 
 def dropping(part: Any) -> bool:
@@ -166,14 +166,16 @@ class Modes(Vital):
             return
         top, awake = call.module.training, known.awake()
         self.last = known
-        known.output = _weak(call.output)
-        known.shape = getattr(call.output, "shape", None)
         if call.grad:
             if known.training_line is None:
                 known.training_line = call.line
+            if not known.judged:  # its loss is still to be met
+                known.output = _weak(call.output)
             if len(self.waiting) < WAITING:
                 self.waiting.append((known, top, awake))
             return
+        known.output = _weak(call.output)
+        known.shape = getattr(call.output, "shape", None)
         self._evaluated(known, top, awake, call)
 
     def _evaluated(self, known: Seen, top: bool, awake: bool, call: Call) -> None:

@@ -78,12 +78,13 @@ class NonFinites(Vital):
         if parameter is None or parameter.grad is None:
             self._forget()
             return
-        if parameter.grad.is_cpu or self.watch.looking:
-            beat = float(parameter.grad.detach().sum())
+        gradient = parameter.grad
+        if gradient.is_cpu or self.watch.looking:
+            beat = self.watch.observer._item(gradient.sum())
             # Infinities are a scaler's business: it is where large gradients are met on purpose.
             if beat - beat != 0 and not self.watch.observer.facts.scaler_used:
                 self._trip(self.loss_before, None)
-        self._forget()
+        self.last = self.judged = None
 
     def _forget(self) -> None:
         self.last = self.judged = None
