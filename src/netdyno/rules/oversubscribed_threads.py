@@ -25,7 +25,7 @@ SPARE = 0.5  # half a core more or less is what the system's own work comes and 
 
 @rule(suggests=("threads", "wait-policy"))
 def oversubscribed_threads(
-    use: ThreadUse, timeline: StepTimeline, trace: ScriptTrace | None, waste: Waste | None
+    use: ThreadUse, timeline: StepTimeline, trace: ScriptTrace | None, waste: Waste | None = None
 ) -> Finding | None:
     threads = use.torch_threads + use.workers * use.worker_threads
     faster = fewer_and_faster(use)
