@@ -143,7 +143,8 @@ def _experiment(campaign: Campaign, record: Record, finding: Finding, *, seeds: 
     updates = None if lab.lengths else lab.updates_seen
     edited = _edited(lab.script, finding)
     edit = (Change(id=EDIT, settings={"rule": finding.id}),) if edited else ()
-    changes = (*finding.remedies[:1], *edit, *finding.remedies[1:])[:TRIES]
+    known = finding.remedies or _suggested(campaign, record, finding)
+    changes = (*known[:1], *edit, *known[1:])[:TRIES]
     best: Experiment | None = None
     for change in changes:
         left_s = record.plan.budget_s - (campaign.clock() - campaign.began)
@@ -166,6 +167,20 @@ def _experiment(campaign: Campaign, record: Record, finding: Finding, *, seeds: 
             return made
         best = best if best is not None and best.verdict != "failed" else made
     return best
+
+
+def _suggested(campaign: Campaign, record: Record, finding: Finding) -> tuple[Change, ...]:
+    """Interventions that a finding about time suggests and that can be made here from outside, the most promising first."""
+    if not finding.suggests:
+        return ()
+    offered = [
+        each
+        for each in _propose(campaign, record, {})
+        if each.change.id in finding.suggests and not each.refused and each.predicted_high > 0
+    ]
+    lab_of(campaign).close()  # the script that was asked waits for its next turn, which never comes
+    offered.sort(key=lambda each: -(each.predicted_low + each.predicted_high))
+    return tuple(each.change for each in offered)
 
 
 def _edited(script: Script, finding: Finding) -> dict[str, str]:

@@ -205,7 +205,7 @@ def test_a_fix_without_effect_is_as_good_as_never_proven():
     assert set(verdicts) <= {"proven", "undecided", "refuted"}
 
 
-def test_a_remedy_that_changes_no_number_is_refuted():
+def test_a_remedy_that_did_not_take_hold_says_nothing_of_the_cause():
     chance, drawn = random.Random(2), {}
 
     def ride(lab):
@@ -216,4 +216,13 @@ def test_a_remedy_that_changes_no_number_is_refuted():
 
     lab = Lab(None)
     lab.drawn = ride(lab)
-    assert prove(lab, finding(), CHANGE, updates=None).verdict == "refuted"
+    made = prove(lab, finding(), CHANGE, updates=None)
+    assert (made.verdict, len(made.seeds)) == ("undecided", 3)
+    assert "did not take hold" in made.says
+
+
+def test_an_evaluation_is_not_judged_by_training_batches():
+    trained = Seen(losses=(2.0, 1.0), scores=Scores(measure="r2", train_last=0.6))
+    other = Seen(losses=(2.0, 0.9), scores=Scores(measure="r2", train_last=0.5))
+    made = experiment([pair_of(trained, other)] * 3, stage="use")
+    assert made.verdict == "failed"

@@ -58,8 +58,8 @@ class Seen(NamedTuple):
 class Side(NamedTuple):
     """What one run of a pair is compared by.
 
-    `score` and `held` are means over the last quarter of the evaluations, which swing; `final` is the score of the very last
-    one; `loss` the mean of the last quarter of training losses; `rows` what evaluations score in all, `recall` the mean over
+    `score` and `held` are means over the last quarter of the evaluations, which swing; without any `score` is that of training
+    batches, and `evaluated` None. `final` is the score of the very last evaluation; `loss` the mean of the last quarter of training losses; `rows` what evaluations score in all, `recall` the mean over
     classes. `seconds` per update and `peak` bytes are the program's own, `through` says that it came to a good end.
     """
 
@@ -73,6 +73,7 @@ class Side(NamedTuple):
     held: float | None = None
     recall: float | None = None
     rows: float | None = None
+    evaluated: float | None = None
 
 
 Pair = tuple[Side, Side]
@@ -100,6 +101,7 @@ def _share_more(control: float, treatment: float) -> float:
 
 SCORE = Quantity("score", lambda side: side.score, _more)
 FINAL = Quantity("last score", lambda side: side.final, _more)
+EVALUATED = Quantity("score", lambda side: side.evaluated, _more)
 HELD = Quantity("held-out loss", lambda side: side.held, _share_saved)
 LOSS = Quantity("training loss", lambda side: side.loss, _share_saved)
 RECALL = Quantity("mean recall of a class", lambda side: side.recall, _more)
@@ -109,7 +111,7 @@ PEAK = Quantity("peak memory", lambda side: side.peak, _share_saved)
 THROUGH = Quantity("runs that come through", lambda side: float(side.through), _more)
 
 # What a finding is about where its stage and its layer don't tell: accuracy hides a rare class, and rows left out are no score.
-ABOUT = {"hidden-imbalance": (RECALL,), "dropped-validation": (ROWS,)}
+ABOUT = {"hidden-imbalance": (RECALL,), "dropped-validation": (ROWS,), "split-scaling": (EVALUATED, HELD)}
 BY_RUN = (SECONDS, PEAK, ROWS)  # these differ from run to run whatever the seed
 
 
@@ -152,7 +154,7 @@ def prove(
         pairs.append((seen[True], seen[False]))
         if len(pairs) == FIRST_LOOK < seeds:
             early = _concluded(finding, change, pairs, error * FIRST_SHARE, clock() - began)
-            if early.verdict in ("proven", "refuted"):
+            if early.verdict in ("proven", "refuted") or CHANGE_DOES_NOTHING in early.says:
                 return early
     return _concluded(finding, change, pairs, late, clock() - began)
 
@@ -221,7 +223,8 @@ def side_of(seen: Seen, most: int | None = None) -> Side:
         seconds=seen.seconds,
         peak=seen.peak,
         through=seen.through,
-        final=scored[-1] if scored else trained,
+        final=scored[-1] if scored else None,
+        evaluated=fmean(_last(scored)) if scored else None,
         held=_tail(tuple(held)),
         recall=seen.recall,
         rows=float(sum(each.rows for each in rounds)) or None,
@@ -293,20 +296,32 @@ def _by(
         cost_s=cost_s,
     )
     made = replace(made, says=_says(made, share=quantity.gain is not _more))
-    if quantity not in (*BY_RUN, THROUGH) and any(gains) and _one_run(pairs):
-        return replace(made, verdict="undecided", says=f"{made.says}; but {SEEDS_DO_NOTHING}")
+    if quantity not in (*BY_RUN, THROUGH) and (_idle(pairs) or _one_run(pairs)):
+        why = CHANGE_DOES_NOTHING if _idle(pairs) else SEEDS_DO_NOTHING
+        return replace(made, verdict="undecided", says=f"{made.says}; but {why}")
     return replace(made, verdict="proven") if effect.low > 0 and not made.guards else made
 
 
+CHANGE_DOES_NOTHING = "the change moved no number of any run: it did not take hold, which says nothing of the cause"
 SEEDS_DO_NOTHING = "no seed changes this script, so that all pairs are one pair"
 NOTHING_TO_COMPARE = (
     "no quantity to compare: what this is about does not show in the scores, the time or the memory of a run"
 )
 
 
+def _numbers(side: Side) -> tuple[float | None, ...]:
+    """What a run without noise gives again to the last bit."""
+    return (side.loss, side.score, side.held, side.final, side.recall)
+
+
+def _idle(pairs: list[Pair]) -> bool:
+    """Whether both sides are the same run with each seed."""
+    return all(_numbers(one) == _numbers(other) and one.loss is not None for one, other in pairs)
+
+
 def _one_run(pairs: list[Pair]) -> bool:
     """Whether every seed gave the same run: copies of one pair are no repetitions."""
-    told = {(one.loss, one.score, one.held, other.loss, other.score, other.held) for one, other in pairs}
+    told = {(*_numbers(one), *_numbers(other)) for one, other in pairs}
     return len(pairs) > 1 and len(told) == 1 and pairs[0][0].loss is not None
 
 
@@ -338,13 +353,13 @@ def compared_by(finding: Finding, pairs: list[Pair]) -> tuple[Quantity, ...]:
     if len({side.through for pair in pairs for side in pair}) > 1:
         return (THROUGH,)
     shown = [one for one in wanted if all(one.of(side) is not None for pair in pairs for side in pair)]
-    if not shown and set(wanted) & {SCORE, FINAL} and all(side.loss is not None for pair in pairs for side in pair):
+    if not shown and SCORE in wanted and all(side.loss is not None for pair in pairs for side in pair):
         return (LOSS,)
     return tuple(shown)
 
 
 def _named(quantity: Quantity, pairs: list[tuple[Side, Side]]) -> str:
-    if quantity not in (SCORE, FINAL):
+    if quantity not in (SCORE, FINAL, EVALUATED):
         return quantity.name
     return {"accuracy": "accuracy", "r2": "share of variance explained"}.get(pairs[0][0].measure, "score")
 
