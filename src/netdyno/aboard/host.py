@@ -94,14 +94,27 @@ def memory() -> tuple[int, int]:
 
 
 def available() -> int:
-    """Bytes that are free for new use; limits of control groups count."""
+    """Bytes that are free for new use; limits of control groups and of this process count."""
     left = _sizes("/proc/meminfo").get("MemAvailable", 0)
-    return min([left, *(max(0, limit - used) for used, limit in _groups())])
+    return min([left, *(max(0, limit - used) for used, limit in (*_groups(), *_own_limits()))])
 
 
 def capacity() -> int:
     """Bytes of memory that there are; limits of control groups count."""
     return min([_sizes("/proc/meminfo").get("MemTotal", 0), *(limit for _, limit in _groups())])
+
+
+def _own_limits() -> Iterator[tuple[int, int]]:
+    """Bytes of address space and of data that this process has and may have, where it was given a limit (`ulimit -v`, `-d`)."""
+    try:
+        import resource
+    except ImportError:
+        return
+    status = _sizes("/proc/self/status")
+    for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most = resource.getrlimit(limit)[0]
+        if most != resource.RLIM_INFINITY and name in status:
+            yield status[name], most
 
 
 def _groups() -> Iterator[tuple[int, int]]:
