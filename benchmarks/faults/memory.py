@@ -11,6 +11,12 @@ BIG_VOCABULARY = (
     Edit("self.head = nn.Linear(width, len(ALPHABET))", "self.head = nn.Linear(width, VOCABULARY)"),
     Edit("batch_size=100, collate_fn", "batch_size=10, collate_fn"),
 )
+# What a step may take beyond what the process holds before training.
+LIMITED = Edit(
+    START,
+    "    used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+    "    resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))\n" + START,
+)
 WIDE = (Edit("hidden=96", "hidden=1500"), Edit("EPOCHS = 20\n", "EPOCHS = 6\n"))
 
 FAULTS = (
@@ -309,5 +315,22 @@ FAULTS = (
         metric="peak_mb",
         fix="make a new optimizer after freezing",
         note="the twin has the same wide layers and makes a new optimizer",
+    ),
+    Fault(
+        id="M07",
+        kind="memory-pressure",
+        layer="memory",
+        edits={
+            FORMER: (
+                Edit("EPOCHS = 8\n", "EPOCHS = 3\n"),
+                LIMITED,
+                Edit("batch_size=32, shuffle", "batch_size=400, shuffle"),
+            ),
+        },
+        twin={FORMER: (Edit("EPOCHS = 8\n", "EPOCHS = 3\n"), LIMITED)},
+        accept=("memory-pressure",),
+        metric="peak_mb",
+        fix="a smaller batch, or several of them for an update",
+        located=False,
     ),
 )

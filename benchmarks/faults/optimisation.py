@@ -750,4 +750,60 @@ FAULTS = (
         accept=("untied-weights",),
         fix="share the parameter itself",
     ),
+    Fault(
+        id="O18",
+        kind="exploding-gradient",
+        layer="optimisation",
+        edits={
+            GRU: (
+                Edit("STEPS = 24\n", "STEPS = 60\n"),
+                Edit(
+                    "        self.gru = nn.GRU(input_size=1, hidden_size=hidden, batch_first=True)\n",
+                    "        self.gru = nn.RNN(input_size=1, hidden_size=hidden, batch_first=True, nonlinearity='relu')\n"
+                    "        nn.init.eye_(self.gru.weight_hh_l0)\n",
+                ),
+                Edit(GRU_CLIP, ""),
+                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"),
+            ),
+        },
+        twin={
+            GRU: (
+                Edit("STEPS = 24\n", "STEPS = 60\n"),
+                Edit(
+                    "        self.gru = nn.GRU(input_size=1, hidden_size=hidden, batch_first=True)\n",
+                    "        self.gru = nn.RNN(input_size=1, hidden_size=hidden, batch_first=True, nonlinearity='relu')\n"
+                    "        nn.init.eye_(self.gru.weight_hh_l0)\n",
+                ),
+                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"),
+            ),
+        },
+        accept=("exploding-gradient",),
+        fix="clip the norm of the gradients",
+    ),
+    Fault(
+        id="O20",
+        kind="saturated-units",
+        layer="optimisation",
+        edits={
+            MLP: (
+                Edit("        self.act1 = nn.ReLU()\n", "        self.act1 = nn.<<UNIT>>()\n"),
+                Edit("        self.act2 = nn.ReLU()\n", "        self.act2 = nn.<<UNIT>>()\n"),
+                Edit("    x_train = (x_train - mean) / std\n", "    x_train = (x_train - mean) / std * 50\n"),
+                Edit("    x_val = (x_val - mean) / std\n", "    x_val = (x_val - mean) / std * 50\n"),
+            ),
+            FUNCTIONAL: (
+                Edit("        h = F.relu(self.lin1(x))\n", "        h = torch.tanh(50 * self.lin1(x))\n"),
+                Edit("        h = F.relu(self.lin2(h))\n", "        h = torch.tanh(self.lin2(h))\n"),
+            ),
+        },
+        twin={
+            MLP: (
+                Edit("        self.act1 = nn.ReLU()\n", "        self.act1 = nn.Tanh()\n"),
+                Edit("        self.act2 = nn.ReLU()\n", "        self.act2 = nn.Tanh()\n"),
+            ),
+        },
+        severities={"clear": {"UNIT": "Tanh"}, "fatal": {"UNIT": "Sigmoid"}},
+        accept=("saturated-units", "unscaled-features"),
+        fix="leave the inputs at a standard deviation of 1",
+    ),
 )
