@@ -15,8 +15,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import GAP, LineCost, LineCosts, ParameterUse, Place
-from netdyno.records.measured import Interval
+from netdyno.records.evidence import GAP, LineCost, LineCosts, ParameterUse, Place, StepTimeline
+from netdyno.records.measured import Interval, Split
 from netdyno.rules._base import rule
 from netdyno.stats.shares import counted_share
 
@@ -27,6 +27,7 @@ FEW = 3  # more than three lines are a part of the program, and no place to poin
 BESIDE = 1 / 4
 ERROR = 0.05
 ENOUGH = 10  # looks that fell there: a few may meet any line, and short scripts have no more
+TIMED = 0.25  # unless the gap in which they fell was timed, and is so large a part of a step that looks are not needed to tell
 # A line that makes one of these calls is in a gap just before and after it: that is the price of the call.
 WATCHED = ("data", "forward", "loss", "backward", "clip", "optimizer", "zero_grad", "scheduler")
 # Between forward and backward lies the loss, written by hand or called. There only what no gradient can pass through is
@@ -36,7 +37,9 @@ NO_GRADIENTS = frozenset({"numpy", "scipy", "sklearn", "pandas", "PIL", "cv2", "
 
 
 @rule(suggests=())
-def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | None:
+def costly_line(
+    lines: LineCosts, parameters: ParameterUse | None, timeline: StepTimeline | None = None
+) -> Finding | None:
     spots = spots_of(lines)
     if not spots:
         return None
@@ -44,7 +47,12 @@ def costly_line(lines: LineCosts, parameters: ParameterUse | None) -> Finding | 
     # The costliest of many spots is picked because it looks costly; the interval allows for all that it was picked from.
     unseen = _unseen_model(parameters)
     share = counted_share(worst.samples, lines.samples, level=1 - ERROR / len(spots))
-    if worst.samples < ENOUGH or share.middle < WORTH_A_WORD or share.low < SURELY:
+    if worst.samples < ENOUGH:
+        timed = timeline.share(*worst.phases) if timeline is not None else 0.0
+        if timed < TIMED:
+            return None
+        share = Interval(middle=timed, low=timed, high=timed, level=share.level)
+    if share.middle < WORTH_A_WORD or share.low < SURELY:
         return None
     return Finding(
         says=f"{_named(worst)} {_take(worst)} {share.middle:.0%} of the time ({_range(share)}), {_beside_what(unseen)}",
@@ -71,6 +79,7 @@ class Spot(NamedTuple):
     function: str
     lines: tuple[int, ...]
     samples: int
+    phases: tuple[str, ...] = ()
 
 
 def spots_of(lines: LineCosts) -> list[Spot]:
@@ -90,7 +99,8 @@ def _spot(lines: Iterable[LineCost]) -> Spot:
     first = picked[0][0]
     total = sum(_samples(one) for one in picked)
     numbers = tuple(sorted(one[0].where.line or 0 for one in picked))
-    return Spot(first.where, first.function, numbers, total)
+    phases = tuple(sorted({line.phase for one in picked for line in one}))
+    return Spot(first.where, first.function, numbers, total, phases)
 
 
 def _beside(line: LineCost) -> bool:
@@ -145,8 +155,15 @@ def _parameters(unseen: bool) -> ParameterUse:
     return ParameterUse(updates=20, parameters=10, unseen=unseen)
 
 
+def _timed(gap: float) -> StepTimeline:
+    work = Split(running=0.010)
+    between = Split(running=gap)
+    return StepTimeline(steps=50, step=work + between, phases={"forward": work, "after optimizer": between})
+
+
 # Histograms of all weights and of all gradients; the stepping of an environment; a model that is called past its
-# `__call__`, so that its gap may be its own work (a suspicion); metrics in numpy before the backward pass.
+# `__call__`, so that its gap may be its own work (a suspicion); few looks in a gap that was timed; metrics in numpy before
+# the backward pass.
 SICK = (
     (
         _costs(
@@ -155,6 +172,7 @@ SICK = (
     ),
     (_costs(_line(61, 480, phase="after optimizer", function="main")),),
     (_costs(_line(61, 440, phase="after optimizer", framework="torch")), _parameters(unseen=True)),
+    (_costs(_line(88, 2, phase="after optimizer"), looks=4), _timed(0.008)),
     (_costs(_line(70, 300, phase="after forward", framework="sklearn.metrics.f1_score")), _parameters(unseen=False)),
 )
 # A functional loss between forward and backward, and one by hand; the model itself; lines that take little; the call of a backward pass;
@@ -170,5 +188,6 @@ WELL = (
         ),
     ),
     (_costs(_line(120, 3, phase="after optimizer"), looks=20),),
+    (_costs(_line(53, 2, phase="after optimizer"), looks=3), _timed(0.0004)),
     (_costs(*(_line(100 + number, 3, phase="after optimizer") for number in range(40))),),
 )
