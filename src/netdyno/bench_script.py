@@ -140,7 +140,9 @@ def _experiment(campaign: Campaign, record: Record, finding: Finding, *, seeds: 
     The edit that a rule of the source would make comes second: it stands near the finding, and need not be about it.
     """
     lab = lab_of(campaign)
-    updates = None if lab.lengths else lab.updates_seen
+    # Whoever stops a script that fails just before it would, sees it come through.
+    whole = lab.lengths or any(isinstance(each, Ending) for each in record.evidence)
+    updates = None if whole else lab.updates_seen
     edited = _edited(lab.script, finding)
     edit = (Change(id=EDIT, settings={"rule": finding.id}),) if edited else ()
     known = finding.remedies or _suggested(campaign, record, finding)

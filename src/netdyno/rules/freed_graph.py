@@ -22,7 +22,7 @@ def freed_graph(ending: Ending) -> Finding | None:
         says="a second backward pass went through a graph that the first one had freed, so what it starts from still hangs on an earlier update",
         fix="`.detach()` what is carried over from the last update (hidden state, running loss), or call `backward()` once on the sum of the losses",
         layer="optimisation",
-        remedies=remedy("detach-inputs"),
+        remedies=remedy("detach-loss") + remedy("detach-inputs"),
     )
 
 
