@@ -14,6 +14,8 @@ from netdyno.rules._samples import SURE, healthy, wrong
 
 # Below this share an accuracy that equals it would look bad at once.
 MAJORITY = 0.8
+# Who always gives the common answer is right as often as it is common; sorted data may end in one class and know nothing of it.
+LEANS = 0.9
 # A tenth of the rare rows found is what guessing by shares would find.
 FOUND = 0.15
 # Of fewer rows none may be found by chance.
@@ -32,6 +34,8 @@ def hidden_imbalance(samples: Samples) -> Finding | None:
         rare = _unfound(labels, recall)
         if rare is None or score is None or guess is None or guess < MAJORITY or score > guess + 0.25 * (1 - guess):
             continue
+        if score < LEANS * guess:
+            continue  # it does not lean on the common class either
         kind, found = rare
         return wrong(
             f"class {kind} is {labels[kind] / sum(labels):.1%} of the rows and {found:.0%} of them are found, while accuracy is "
@@ -60,10 +64,11 @@ SICK = (
     (healthy(classes=2, outputs=2, train_labels=(2716, 84), eval_labels=(1164, 36), recall=(1.0, 0.03), train_recall=(1.0, 0.02),
              eval_score=0.971, eval_guess=0.97, train_score=0.971, train_guess=0.97),),
 )  # fmt: skip
-# Balanced; rare rows that are found; a weighted loss; three rare rows.
+# Balanced; rare rows that are found; a weighted loss; three rare rows; sorted data, whose last batches are all of one class.
 WELL = (
     (healthy(),),
     (healthy(eval_labels=(900, 90), recall=(0.98, 0.8), eval_score=0.96, eval_guess=0.91),),
     (healthy(eval_labels=(900, 90), recall=(1.0, 0.05), eval_score=0.91, eval_guess=0.91, weighted=True),),
     (healthy(eval_labels=(100, 3), recall=(1.0, 0.0), eval_score=0.97, eval_guess=0.97),),
+    (healthy(train_recall=(1.0, *(0.0,) * 9), train_score=0.0, train_guess=1.0, eval_score=None),),
 )

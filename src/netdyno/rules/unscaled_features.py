@@ -8,8 +8,11 @@ Not this:   large inputs that the model scales itself (the first loss is then th
 """
 
 from netdyno.records.diagnosis import Finding
+from netdyno.records.learning import LossCurve
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
+from netdyno.rules._learning import curve as course_of
+from netdyno.rules._learning import longest
 from netdyno.rules._remedies import remedy
 from netdyno.rules._samples import SURE, SUSPECTED, healthy, wrong
 
@@ -24,8 +27,10 @@ OVERCOME = 0.95
 
 
 @rule(stage="data")
-def unscaled_features(samples: Samples) -> Finding | None:
+def unscaled_features(samples: Samples, curve: LossCurve | None = None) -> Finding | None:
     size, first, guess = samples.rms, samples.first_loss, samples.guess_loss
+    if first is None and samples.losses_lost:
+        first = _very_first(curve)  # it diverged within the first updates
     if not samples.floating or size is None or size < LARGE or first is None or not guess or samples.joint:
         return None
     times = first / guess
@@ -55,8 +60,17 @@ def unscaled_features(samples: Samples) -> Finding | None:
     )
 
 
+def _very_first(curve: LossCurve | None) -> float | None:
+    course = longest(curve) if curve is not None else None
+    return course.first if course is not None else None
+
+
 SICK = (
     (healthy(rms=1000.0, low=-800.0, high=1850.0, first_loss=310.0, last_loss=0.6, eval_loss=1.9),),
+    (
+        healthy(rms=900.0, first_loss=None, last_loss=None, eval_loss=None, losses_lost=245),
+        course_of(6e24, first=142.8, broke=3, nonfinite=437, last_finite=False),
+    ),
     (healthy(rms=240.0, first_loss=90.0, last_loss=3.0, spread_ratio=4000.0, features=13),),
 )
 # Standardised; 0 to 255 that the model scales itself; raw pixels of 0 to 16; a regression on large targets.

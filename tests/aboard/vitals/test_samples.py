@@ -239,3 +239,26 @@ def test_values_that_were_rounded_to_half_precision_have_not_moved():
     x = torch.randn(900, 5).double()
     assert float(relations._gaps(x, x.half().double()).max()) < 0.01
     assert float(relations._gaps(x, x + 1).min()) > 0.3
+
+
+def test_a_head_in_a_new_line_brings_the_model_that_feeds_it_along():
+    run, body, head = Run(), Model(), Model()
+    x, y = torch.randn(8, 6), torch.arange(8)
+    run.trains(x, y)
+    run.vital.every_called(Call(body, (x,), {}, x, True, sys._getframe()))
+    run.vital.every_called(Call(head, (x.clone().requires_grad_(),), {}, x, True, sys._getframe()))
+    run.vital.every_backward(torch.tensor(1.0))
+    assert not run.vital.book.rows["evaluation"]
+
+
+def test_evaluation_is_compared_in_a_long_run_too():
+    run, x = Run(), torch.randn(200, 6)
+    y = torch.randint(0, 10, (200,))
+    for _ in range(3):
+        run.trains(x, y)
+    run.watch.whole = False
+    run.trains(x, y)
+    run.evaluates(x + 5, y)
+    told = run.told()
+    assert told["drifted_share"] == 1.0
+    assert told["eval_round"] == 200

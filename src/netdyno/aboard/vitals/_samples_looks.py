@@ -36,6 +36,7 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
     fresh, overlapping = _fresh(early, held)
     told |= _counts(early, fresh)
     told["eval_where"] = lines.get(fresh[-1].site) if fresh else None
+    told["eval_round"] = max((book.longest.get(rows.site, 0) for rows in fresh), default=None)
     task = _task(train)
     told |= task
     told |= _losses(train, fresh, task)

@@ -57,6 +57,7 @@ class Book:
         self.rows = {"training": 0, "evaluation": 0}
         self.kept = {"training": 0, "evaluation": 0}
         self.calls: list[Rows] = []
+        self.longest: dict[Any, int] = {}  # rows that a site evaluated between two updates, at most
 
     def read(self, waiting: Iterable["Seen"], late: bool = False) -> None:
         """Calls become rows; those whose tensors were written to since are left out."""
@@ -83,7 +84,8 @@ class Book:
         told.predictions, told.outputs = _predictions(seen, count)
         told.loss = float(seen.loss) if seen.loss is not None else None
         told.x = None
-        if self.kept[seen.role] < KEPT_ROWS and not late:
+        # Of evaluation late rows are as good as early ones.
+        if self.kept[seen.role] < KEPT_ROWS and (not late or seen.role == "evaluation"):
             told.x = _columns(table, KEPT).float().clone()
             self.kept[seen.role] += count
         return told

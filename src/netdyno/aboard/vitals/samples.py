@@ -81,7 +81,8 @@ class Samples(Vital):
         self.loaders: dict[int, rows.LoaderBook] = {}
         self.last: Seen | None = None
         self.groups = 0
-        self.round, self.longest_round = (-1, 0), 0
+        self.rounds: dict[Any, tuple[int, int]] = {}  # update and rows of each site's latest evaluation
+        self.holes = False
         self.told: dict[str, Any] | None = None
 
     # hears
@@ -139,17 +140,20 @@ class Samples(Vital):
         self.open = []
         self.groups += 1
         first = not self.sites
-        trained = []
-        for seen in group:
+        trained, chained = [], True
+        for seen in reversed(group):
             known = self.sites.get(
                 seen.site, self.sites.get(seen.site[:2])
             )  # a model made anew plays the old one's part
-            if first or seen is group[-1] or (known is not None and (seen.training or not known)):
-                self.sites[seen.site] = bool(known) or seen.training
+            if first or chained or (known is not None and (seen.training or not known)):
+                self.sites[seen.site] = bool(self.sites.get(seen.site)) or seen.training
                 self.sites[seen.site[:2]] = self.sites[seen.site]
                 trained.append(seen)
             else:
                 self._keep(seen, "evaluation")
+            # What has no data of its own was fed by the call before it.
+            chained = chained and not seen.data
+        trained.reverse()
         alike = sum(seen.data for seen in trained)
         for seen in trained:
             seen.joint = alike > 1
@@ -167,11 +171,18 @@ class Samples(Vital):
         if not seen.data:
             return
         if role == "evaluation":
-            self.round = (seen.update, seen.xs[0].shape[0] + (self.round[1] if self.round[0] == seen.update else 0))
-            self.longest_round = max(self.longest_round, self.round[1])
-        # Prints with holes between them would tell of passes that nobody made.
-        self.closed = self.closed or not self.watch.whole
-        full = self.closed or self.book.rows[role] >= (MOST_TRAIN if role == "training" else MOST_EVAL)
+            at, count = self.rounds.get(seen.site, (-1, 0))
+            count = seen.xs[0].shape[0] + (count if at == seen.update else 0)
+            self.rounds[seen.site] = (seen.update, count)
+            self.book.longest[seen.site] = max(self.book.longest.get(seen.site, 0), count)
+        # Prints with holes between them would tell of passes that nobody made; evaluations are heard whole.
+        elif not self.watch.whole:
+            self.holes = True
+        full = (
+            self.closed
+            or (self.holes and role == "training")
+            or self.book.rows[role] >= (MOST_TRAIN if role == "training" else MOST_EVAL)
+        )
         size = seen.bytes
         if full or size > 4 * WAITING:
             self.late[role].append(seen if size <= WAITING // LATE else _thin(seen))
@@ -205,8 +216,6 @@ class Samples(Vital):
         self.late["evaluation"].clear()
         lines = {site: _place(line) for site, line in self.lines.items()}
         self.told = look(self.book, self.loaders, lines, self.watch.updates)
-        if self.told is not None:
-            self.told["eval_round"] = self.longest_round
         self.last = self.fetched = None
         self.loaders.clear()
 
