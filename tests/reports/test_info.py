@@ -304,3 +304,17 @@ def test_a_finding_about_the_machine_promises_nothing():
 
 def test_a_prediction_is_not_scored_against_an_unknown_range():
     assert info.trials(specimens.one_spawn())[0].hit is None
+
+
+def examined(*outcomes):
+    whole = specimens.empty()
+    return info.headline(msgspec.structs.replace(whole, outcomes=outcomes, done=("read_source",))).says
+
+
+def test_an_examination_is_headed_by_its_root_cause():
+    found = next(each for each in specimens.outcomes() if each.state == "found")
+    assert examined(found).startswith(f"{found.rule}: ")
+
+
+def test_an_examination_that_found_nothing_says_so():
+    assert examined() == "no rule found anything"

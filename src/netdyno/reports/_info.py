@@ -97,7 +97,19 @@ def headline(record: Record) -> HeadlineInfo:
         return HeadlineInfo("kept", says, None, None, None, notes)
     if record.trials:
         return HeadlineInfo("none", _no_win(record), None, None, None, notes)
-    return HeadlineInfo("open", _nothing_tried(record), None, None, None, notes)
+    return HeadlineInfo("open", _examined(record) or _nothing_tried(record), None, None, None, notes)
+
+
+def _examined(record: Record) -> str:
+    """The root cause, of a run that was there to find it."""
+    if "read_source" not in record.done:
+        return ""
+    told = [each for each in record.outcomes if each.finding is not None and each.finding.stage != "note"]
+    sure = [each for each in told if each.state == "found"]
+    if not sure:
+        return "no rule found anything" if not told else f"nothing found; suspected: {told[0].rule}"
+    assert sure[0].finding is not None
+    return f"{sure[0].rule}: {one_line(sure[0].finding.says)}"
 
 
 def _claimed(total: Attribution) -> tuple[Literal["faster", "slower", "noise"], str]:
