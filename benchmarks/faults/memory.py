@@ -9,7 +9,8 @@ START = "    start = time.perf_counter()\n"
 BIG_VOCABULARY = (
     Edit("EPOCHS = 8\n", "EPOCHS = 1\nVOCABULARY = 4096\n"),
     Edit("self.head = nn.Linear(width, len(ALPHABET))", "self.head = nn.Linear(width, VOCABULARY)"),
-    Edit("batch_size=100, collate_fn", "batch_size=10, collate_fn"),
+    Edit("batch_size=32, shuffle", "batch_size=8, shuffle"),
+    Edit("batch_size=100, collate_fn", "batch_size=6, collate_fn"),
 )
 # What a step may take beyond what the process holds before training.
 LIMITED = Edit(
@@ -220,13 +221,13 @@ FAULTS = (
         layer="data",
         edits={
             MLP: (
-                Edit("EPOCHS = 20\n", "EPOCHS = 4\n"),
+                Edit("EPOCHS = 20\n", "EPOCHS = 3\n"),
                 Edit("import DataLoader, TensorDataset\n", "import DataLoader, Dataset, TensorDataset\n"),
                 Edit(
                     "def load_data():\n",
                     "class Records(Dataset):\n    def __init__(self, images, labels):\n"
                     "        self.records = [\n            {'pixels': [float(v) for v in image], 'label': int(label)}\n"
-                    "            for image, label in zip(images, labels)\n            for _ in range(5)\n        ]\n\n"
+                    "            for image, label in zip(images, labels)\n            for _ in range(8)\n        ]\n\n"
                     "    def __len__(self):\n        return len(self.records)\n\n"
                     "    def __getitem__(self, index):\n        record = self.records[index]\n"
                     "        return torch.tensor(record['pixels']), record['label']\n\n\ndef load_data():\n",
@@ -243,10 +244,10 @@ FAULTS = (
         },
         twin={
             MLP: (
-                Edit("EPOCHS = 20\n", "EPOCHS = 4\n"),
+                Edit("EPOCHS = 20\n", "EPOCHS = 3\n"),
                 Edit(
                     "    train_set = TensorDataset(torch.from_numpy(x_train), torch.from_numpy(y_train))\n",
-                    "    train_set = TensorDataset(torch.from_numpy(x_train.repeat(5, axis=0)), torch.from_numpy(y_train.repeat(5)))\n",
+                    "    train_set = TensorDataset(torch.from_numpy(x_train.repeat(8, axis=0)), torch.from_numpy(y_train.repeat(8)))\n",
                 ),
                 Edit(
                     MLP_LOADER,

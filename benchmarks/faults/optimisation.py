@@ -756,25 +756,25 @@ FAULTS = (
         layer="optimisation",
         edits={
             GRU: (
-                Edit("STEPS = 24\n", "STEPS = 60\n"),
+                Edit("STEPS = 24\n", "STEPS = 40\n"),
                 Edit(
                     "        self.gru = nn.GRU(input_size=1, hidden_size=hidden, batch_first=True)\n",
                     "        self.gru = nn.RNN(input_size=1, hidden_size=hidden, batch_first=True, nonlinearity='relu')\n"
                     "        nn.init.eye_(self.gru.weight_hh_l0)\n",
                 ),
                 Edit(GRU_CLIP, ""),
-                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"),
+                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.004)\n"),
             ),
         },
         twin={
             GRU: (
-                Edit("STEPS = 24\n", "STEPS = 60\n"),
+                Edit("STEPS = 24\n", "STEPS = 40\n"),
                 Edit(
                     "        self.gru = nn.GRU(input_size=1, hidden_size=hidden, batch_first=True)\n",
                     "        self.gru = nn.RNN(input_size=1, hidden_size=hidden, batch_first=True, nonlinearity='relu')\n"
                     "        nn.init.eye_(self.gru.weight_hh_l0)\n",
                 ),
-                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"),
+                Edit(GRU_ADAM, "    optimizer = torch.optim.SGD(model.parameters(), lr=0.004)\n"),
             ),
         },
         accept=("exploding-gradient",),
