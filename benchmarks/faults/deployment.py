@@ -94,6 +94,15 @@ _SERVED = """    model.eval()
     val_acc = hits / len(val_loader.dataset)
 """
 
+_ONE_BY_ONE = """    model.eval()
+    hits = 0
+    with torch.no_grad():
+        for x, y in val_loader:
+            for row, name in zip(x, y):
+                hits += int(model(row[None])[0].argmax() == name)
+    val_acc = hits / len(val_loader.dataset)
+"""
+
 _SHARES = """    served = nn.Sequential(model, nn.Softmax(dim=1)).eval()
     total = 0.0
     with torch.no_grad():
@@ -207,6 +216,23 @@ FAULTS = (
         metric="val_acc",
         better="higher",
         fix="export in evaluation mode, and decide with tensors in forward",
+    ),
+    Fault(
+        id="P08",
+        kind="single-row-shape",
+        layer="deployment",
+        edits={
+            MLP: (Edit("return self.head(x)", "return self.head(x).squeeze()"), *_after_mlp(_ONE_BY_ONE)),
+            CNN: (Edit("return self.fc(x.flatten(1))", "return self.fc(x.flatten(1)).squeeze()"), *_after_cnn(_ONE_BY_ONE)),
+        },
+        twin={
+            MLP: (Edit("return self.head(x)", "return self.head(x).squeeze(-1)"), *_after_mlp(_ONE_BY_ONE)),
+            CNN: (Edit("return self.fc(x.flatten(1))", "return self.fc(x.flatten(1)).squeeze(-1)"), *_after_cnn(_ONE_BY_ONE)),
+        },
+        accept=("single-row-shape",),
+        metric="val_acc",
+        better="higher",
+        fix="squeeze the axis that is meant",
     ),
     Fault(
         id="P10",

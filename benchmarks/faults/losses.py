@@ -234,6 +234,42 @@ FAULTS: tuple[Fault, ...] = (
         fix="an activation between the layers",
     ),
     Fault(
+        id="O37",
+        kind="clip-before-unscale",
+        layer="optimisation",
+        edits={
+            "digits_mlp_functional": (
+                Edit("    t0 = time", '    scaler = torch.amp.GradScaler("cpu")\n    t0 = time'),
+                Edit(
+                    "            loss.backward()\n            opt.step()\n",
+                    "            scaler.scale(loss).backward()\n            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
+                    "            scaler.step(opt)\n            scaler.update()\n",
+                ),
+            ),
+            "digits_cnn_functional": (
+                Edit("    tic = time", '    scaler = torch.amp.GradScaler("cpu")\n    tic = time'),
+                Edit(
+                    "            loss.backward()\n            optimizer.step()\n",
+                    "            scaler.scale(loss).backward()\n            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+                    "            scaler.step(optimizer)\n            scaler.update()\n",
+                ),
+            ),
+        },
+        twin={
+            "digits_mlp_functional": (
+                Edit("    t0 = time", '    scaler = torch.amp.GradScaler("cpu")\n    t0 = time'),
+                Edit(
+                    "            loss.backward()\n            opt.step()\n",
+                    "            scaler.scale(loss).backward()\n            scaler.unscale_(opt)\n"
+                    "            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
+                    "            scaler.step(opt)\n            scaler.update()\n",
+                ),
+            ),
+        },
+        accept=("clip-before-unscale",),
+        fix="scaler.unscale_(optimizer) before clipping",
+    ),
+    Fault(
         id="O45",
         kind="leaking-generator-gradient",
         layer="optimisation",

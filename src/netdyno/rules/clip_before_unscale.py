@@ -23,6 +23,7 @@ def clip_before_unscale(order: UpdateOrder) -> Finding | None:
         saves=Saving(low=0.0, high=0.0),  # it costs quality, not time
         because={"scaled_clips": float(order.scaled_clips), "clips": float(order.clips)},
         fix="call `scaler.unscale_(optimizer)` before clipping",
+        explains=("tiny-clip",),
         where=order.clip_where,
         remedies=remedy("unscale-before-clipping"),
     )

@@ -38,6 +38,7 @@ def missing_positions(losses: LossCalls, traces: CallTraces, probe: ModelProbe) 
         fix="add a position embedding to the token embedding",
         where=embeddings[0].where,
         confidence=LIKELY,
+        explains=("unreached-parameters",),  # the positions that are there and not added
     )
 
 

@@ -23,6 +23,8 @@ BYTES = 4 << 20
 SECONDS, PASS_S = 2.5, 0.25
 # Rows that are asked alone.
 ALONE = 12
+# Of the answers' size: rows that are nearer to each other are one answer.
+ALIKE = 1e-4
 # Layers that are told of one model.
 TOLD = 6
 # Random functions by what they say of a model: dropped values are a mode's business, drawn ones may be what it is for.
@@ -628,7 +630,8 @@ def _spread(answer: Any) -> float:
     if answer.shape[0] < 2:
         return 0.0
     spread = _rms(answer - answer.mean(0, keepdim=True))
-    return spread if math.isfinite(spread) and spread > 1e-12 else 0.0
+    # Rows that are alike but for rounding answer nothing: 32-bit sums in another order differ by a millionth of their size.
+    return spread if math.isfinite(spread) and spread > max(1e-12, ALIKE * _rms(answer)) else 0.0
 
 
 def _flips(one: Any, other: Any) -> float | None:
