@@ -111,7 +111,8 @@ def causes_of(fault: Fault) -> tuple[frozenset[str], ...]:
 def truth_of(fault: Fault, host: str, severity: str) -> Truth:
     """The truth as the scorer wants it."""
     lines = _base.changed_lines(fault, host, severity) if fault.located else ()
-    return Truth(causes=causes_of(fault), lines=lines, located=fault.located, layer=fault.layer)
+    near = _base.near_lines(fault, host, severity) if fault.located else ()
+    return Truth(causes=causes_of(fault), lines=lines, near=near, located=fault.located, layer=fault.layer)
 
 
 def assembled(ids: Iterable[str] | None, *, hosts: str = "first", severity: str = "clear") -> Bench:

@@ -39,6 +39,7 @@ class Truth(NamedTuple):
     module: str | None = None
     sample: int | None = None
     step: int | None = None
+    near: tuple[int, ...] = ()  # lines one step from them: what uses a changed name, calls what was changed
 
 
 class Mark(NamedTuple):
@@ -125,7 +126,8 @@ def _placed(right: Sequence[Told], truth: Truth) -> bool | None:
 
 
 def is_there(one: Told, truth: Truth) -> bool:
-    """Whether a finding points at the truth's place: within a line of what was changed, or at its module, sample or step.
+    """Whether a finding points at the truth's place: within a line of what was changed, at a line one step from it, or at
+    its module, sample or step.
 
     >>> is_there(Told("x", file="train.py", line=12), Truth((), lines=(13,), located=True))
     True
@@ -134,6 +136,7 @@ def is_there(one: Told, truth: Truth) -> bool:
     """
     here = one.file.replace("\\", "/").rsplit("/", 1)[-1] in ("", PROGRAM)
     by_line = one.line is not None and here and any(abs(one.line - line) <= NEAR for line in truth.lines)
+    by_line = by_line or (here and one.line in truth.near)
     by_name = truth.module is not None and one.module == truth.module
     by_sample = truth.sample is not None and one.sample == truth.sample
     by_step = truth.step is not None and one.step == truth.step

@@ -172,3 +172,11 @@ def test_a_tenth_has_something_of_every_section():
     chosen = score.tenth(ids)
     assert {each[0] for each in chosen} == set("DCMOGTPXUH")
     assert len(chosen) == 30
+
+
+def test_a_line_one_step_from_the_change_is_right_and_its_neighbours_are_not():
+    truth = Truth((frozenset({"x"}),), lines=(3,), near=(30,), located=True)
+    assert score.is_there(Told("x", file=score.PROGRAM, line=30), truth)
+    assert not score.is_there(Told("x", file=score.PROGRAM, line=31), truth)
+    assert not score.is_there(Told("x", file="other.py", line=30), truth)
+    assert not score.is_there(Told("x"), truth)

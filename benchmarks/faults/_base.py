@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.faults._uses import lines_used
+
 HERE = Path(__file__).parent
 HOSTS = HERE / "hosts"
 MODULES = (
@@ -105,6 +107,12 @@ def lines_changed(before: str, after: str) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def near_lines(fault: Fault, host: str, severity: str = "clear") -> tuple[int, ...]:
+    """Lines of the faulty source that are as right to point at: one step from the changed ones along names and calls."""
+    faulty = source(fault, host, severity)
+    return lines_used(fixed_source(host), faulty, changed_lines(fault, host, severity))
+
+
 def all_faults() -> tuple[Fault, ...]:
     """The faults of all modules that exist, in their order; an id that stands twice is an error."""
     faults: list[Fault] = []
@@ -126,6 +134,7 @@ def truth(fault: Fault, host: str, severity: str = "clear") -> dict[str, object]
         "host": host,
         "severity": severity,
         "lines": list(changed_lines(fault, host, severity)) if fault.located else [],
+        "near": list(near_lines(fault, host, severity)) if fault.located else [],
         "located": fault.located,
         "accept": list(fault.accept),
         "metric": fault.metric,
