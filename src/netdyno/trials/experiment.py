@@ -337,8 +337,8 @@ def quantities(finding: Finding) -> tuple[Quantity, ...]:
         return (SECONDS,)
     if finding.layer == "reproducibility" or finding.stage == "note":
         return ()
-    if finding.stage == "use":
-        return (FINAL,)
+    if finding.stage == "use":  # all of the evaluations, or what is done with the weights before the last one
+        return (EVALUATED, FINAL)
     if finding.stage == "outcome":
         return (HELD, SCORE)
     # A fix of the loss itself changes what a held-out loss means.
