@@ -55,8 +55,12 @@ class Samples(Evidence, frozen=True, kw_only=True):
     of a single call mean little. Losses are means over the first and the last updates; `guess_loss` is the loss of the best
     constant answer, `*_score` the share of right answers or R² of late calls, `*_guess` that of the best constant answer.
     `bits` is what all features tell together if each tells its own (sum of their entropies). `levels` are the steps between lowest and highest value when values lie on a lattice. Shares are between 0 and 1.
+    `where` and `eval_where` are the statements that last computed the inputs, or else the lines that call the model with them;
+    `targets_where` those of the labels, `split_where` the one that parted the two sides and `whole_where` what it was given; None unknown.
     `neighbours` is how often a row has its nearest neighbour's label (or how much of a number it explains), `chance` what
-    unrelated labels would give. `disputed` is the share of rows whose neighbours agree on another label, `alone` what the best feature
+    unrelated labels would give. Of `slices` groups that share a value of one feature `slice_feature` = `slice_value` is answered worst: `slice_score` is right,
+    of the others `slice_rest`; its classes alone let expect `slice_expected`, and `slice_z` is the distance in standard deviations.
+    `disputed` is the share of rows whose neighbours agree on another label, `alone` what the best feature
     explains of the target by itself.
     """
 
@@ -76,6 +80,10 @@ class Samples(Evidence, frozen=True, kw_only=True):
     joint: bool
     where: Place | None = None
     eval_where: Place | None = None
+    targets_where: Place | None = None
+    eval_targets_where: Place | None = None
+    split_where: Place | None = None
+    whole_where: Place | None = None
     loss_name: str = ""
     weighted: bool = False
     first_loss: float | None = None
@@ -123,6 +131,15 @@ class Samples(Evidence, frozen=True, kw_only=True):
     repeated: float = 0.0
     overlap_score: float | None = None
     rest_score: float | None = None
+    # groups that share a value of one feature, in the last evaluation
+    slices: int = 0
+    slice_feature: int | None = None
+    slice_value: float | None = None
+    slice_rows: int = 0
+    slice_score: float | None = None
+    slice_rest: float | None = None
+    slice_expected: float | None = None
+    slice_z: float | None = None
     # labels against inputs
     conflicts: int = 0
     neighbours: float | None = None

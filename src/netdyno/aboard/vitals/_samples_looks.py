@@ -7,6 +7,7 @@ from typing import Any
 from ._samples_draws import place, seeded_alike, single_samples
 from ._samples_relations import LEAST, alone, conflicts, drift, neighbours, ranges, shifted, tables
 from ._samples_rows import Book, LoaderBook, Rows
+from ._samples_slices import weakest
 
 # An evaluation's call of which nearly all rows are training rows reads the training set again.
 AGAIN = 0.9
@@ -42,6 +43,7 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
     told |= _losses(train, fresh, task)
     told |= _scores(train, fresh, task, updates)
     told |= _overlap(early, fresh, overlapping, task)
+    told |= _slices(fresh, task)
     told |= _bad(train, fresh, loaders)
     told |= _spikes(early)
     told |= _pads(early)
@@ -217,6 +219,22 @@ def _scores(train: list[Rows], fresh: list[Rows], task: dict[str, Any], updates:
             told[f"{name}_guess"] = 0.0
     told |= _label_counts(train, fresh, task)
     return told
+
+
+def _slices(fresh: list[Rows], task: dict[str, Any]) -> dict[str, Any]:
+    """The group of rows of the last evaluation that is answered worst, next to what their classes let expect."""
+    import torch
+
+    if not fresh or task["task"] != "classes":
+        return {}
+    end = fresh[-1].update
+    told = [
+        r for r in fresh if r.update == end and r.x is not None and r.predictions is not None and r.labels is not None
+    ]
+    answers = _answers(told, task)
+    if answers is None or not told[0].floating:
+        return {}
+    return weakest(torch.cat([rows.x for rows in told]), answers[0] == answers[1], answers[1].long())
 
 
 def _recall(said: Any, right: Any, classes: int) -> list[float | None]:
