@@ -594,4 +594,85 @@ FAULTS: tuple[Fault, ...] = (
         fix="hold out more rows",
         note="the score moves by whole points between seeds; it is not worse on average",
     ),
+    Fault(
+        id="D16",
+        kind="fitted-before-split",
+        layer="generalisation",
+        edits={
+            "tabular_regression": (
+                Edit(
+                    "from sklearn.model_selection import train_test_split\n",
+                    "from sklearn.feature_selection import SelectKBest, f_regression\nfrom sklearn.model_selection import train_test_split\n",
+                ),
+                Edit(
+                    "    x_train, x_val, y_train, y_val = train_test_split(features,",
+                    "    features = np.column_stack([features, np.random.normal(size=(len(features), 1500))])\n"
+                    "    chosen = SelectKBest(f_regression, k=40).fit_transform(features, progression)\n"
+                    "    x_train, x_val, y_train, y_val = train_test_split(chosen,",
+                ),
+                Edit("features=10", "features=40"),
+            ),
+        },
+        twin={
+            "tabular_regression": (
+                Edit(
+                    "from sklearn.model_selection import train_test_split\n",
+                    "from sklearn.feature_selection import SelectKBest, f_regression\nfrom sklearn.model_selection import train_test_split\n",
+                ),
+                Edit(
+                    "    x_mean, x_std = x_train.mean(axis=0), x_train.std(axis=0)\n",
+                    "    chosen = SelectKBest(f_regression, k=8).fit(x_train, y_train)\n"
+                    "    x_train, x_val = chosen.transform(x_train), chosen.transform(x_val)\n"
+                    "    x_mean, x_std = x_train.mean(axis=0), x_train.std(axis=0)\n",
+                ),
+                Edit("features=10", "features=8"),
+            ),
+        },
+        accept=("fitted-before-split",),
+        metric="val_r2",
+        better="higher",
+        fix="split first, select on the training part",
+        note="the printed score is of rows that the selection has seen",
+    ),
+    Fault(
+        id="G10",
+        kind="weak-subgroup",
+        layer="generalisation",
+        edits={
+            "digits_mlp": (
+                Edit(
+                    "    images = images.astype(np.float32)\n",
+                    "    images = images.astype(np.float32)\n"
+                    "    old = np.random.rand(len(images)) < 0.25  # scans of another machine, marked in a pixel that is always blank\n"
+                    "    images[old] += np.random.normal(0, <<NOISE>>, images[old].shape)\n"
+                    "    images[:, 0] = 16 * old\n",
+                ),
+            ),
+            "digits_mlp_functional": (
+                Edit(
+                    "    X, y = load_digits(return_X_y=True)\n",
+                    "    X, y = load_digits(return_X_y=True)\n"
+                    "    old = np.random.rand(len(X)) < 0.25  # scans of another machine, marked in a pixel that is always blank\n"
+                    "    X[old] += np.random.normal(0, <<NOISE>>, X[old].shape)\n"
+                    "    X[:, 0] = 16 * old\n",
+                ),
+            ),
+        },
+        twin={
+            "digits_mlp": (
+                Edit(
+                    "    images = images.astype(np.float32)\n",
+                    "    images = images.astype(np.float32)\n"
+                    "    old = np.random.rand(len(images)) < 0.25  # scans of another machine, marked in a pixel that is always blank\n"
+                    "    images[old] += np.random.normal(0, 0.5, images[old].shape)\n"
+                    "    images[:, 0] = 16 * old\n",
+                ),
+            ),
+        },
+        severities={"clear": {"NOISE": "12"}, "fatal": {"NOISE": "30"}},
+        accept=("weak-subgroup",),
+        metric="val_acc",
+        better="higher",
+        fix="better data of the marked scans",
+    ),
 )
