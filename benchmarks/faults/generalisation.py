@@ -22,6 +22,29 @@ def _best(first: str, sign: str) -> tuple[Edit, ...]:
     )
 
 
+# A third part of the data: rows to choose by, and rows to report.
+_HELD_OUT = (
+    _COPY,
+    Edit(
+        "    m, s = x_tr.mean(), x_tr.std()\n",
+        "    x_tr, x_va, y_tr, y_va = train_test_split(x_tr, y_tr, test_size=0.2, random_state=SEED)\n    m, s = x_tr.mean(), x_tr.std()\n",
+    ),
+    Edit(
+        "    x_te = ((x_te - m) / s).astype(np.float32)\n",
+        "    x_va, x_te = ((x_va - m) / s).astype(np.float32), ((x_te - m) / s).astype(np.float32)\n"
+        "    val_loader = DataLoader(Digits(x_va, y_va, train=False), batch_size=200)\n",
+    ),
+    Edit("    tic = time.perf_counter()\n", "    best_acc, best_state = 0.0, None\n    tic = time.perf_counter()\n"),
+    Edit(
+        "        val_loss, val_acc = test(model, test_loader)\n",
+        "        val_loss, val_acc = test(model, val_loader)\n",
+    ),
+)
+_CHOSEN = Edit(
+    "    toc = time.perf_counter()\n",
+    "    toc = time.perf_counter()\n    model.load_state_dict(best_state)\n    val_loss, val_acc = test(model, test_loader)\n",
+)
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         id="G05",
@@ -78,5 +101,52 @@ FAULTS: tuple[Fault, ...] = (
         accept=("last-batch-metric",),
         fix="add up over all batches",
         note="the number is another one; the model is as good as before",
+    ),
+    Fault(
+        id="G11",
+        kind="selection-on-test",
+        layer="generalisation",
+        edits={
+            "digits_cnn_functional": (
+                *_HELD_OUT,
+                Edit(
+                    '        print(f"Epoch {epoch}/',
+                    "        test_loss, test_acc = test(model, test_loader)\n"
+                    "        if test_acc > best_acc:\n"
+                    "            best_acc, best_state = test_acc, copy.deepcopy(model.state_dict())\n"
+                    '        print(f"Epoch {epoch}/',
+                ),
+                _CHOSEN,
+            ),
+        },
+        twin={
+            "digits_cnn_functional": (
+                *_HELD_OUT,
+                Edit(
+                    '        print(f"Epoch {epoch}/',
+                    "        if val_acc > best_acc:\n"
+                    "            best_acc, best_state = val_acc, copy.deepcopy(model.state_dict())\n"
+                    '        print(f"Epoch {epoch}/',
+                ),
+                _CHOSEN,
+            ),
+        },
+        accept=("selection-on-test",),
+        metric="val_acc",
+        better="higher",
+        fix="choose by the validation part",
+        note="the printed score gets better by some tenths of a point, the one on new rows does not",
+    ),
+    Fault(
+        id="G16",
+        kind="none",
+        layer="none",
+        edits={
+            "digits_mlp": (Edit("nn.Dropout(0.2)", "nn.Dropout(0.17)"), Edit("hidden=96", "hidden=100")),
+            "digits_cnn": (Edit("lr=1e-3", "lr=1.1e-3"),),
+        },
+        fix="none: the change is within the noise of seeds",
+        located=False,
+        note="a trap: nothing is wrong, and an experiment that calls this change a gain has failed",
     ),
 )
