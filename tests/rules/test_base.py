@@ -5,11 +5,12 @@ from types import ModuleType
 import pytest
 
 from netdyno.plugins import Broken
+from netdyno.records.base import Place
 from netdyno.records.diagnosis import Finding, Outcome, Saving
 from netdyno.records.evidence import LoaderProfile, ScriptTrace, StepTimeline
 from netdyno.records.measured import Split
 from netdyno.rules import _base
-from netdyno.rules._base import diagnose, in_order, judged, needs_of, rule
+from netdyno.rules._base import diagnose, in_order, judged, needs_of, on_its_line, rule
 
 
 def finding(saves=0.1, **fields):
@@ -194,3 +195,28 @@ def test_a_suspicion_folds_nothing_and_comes_after_what_was_found():
     ordered = _base.in_order([told("nan", "data", confidence=0.5), told("dead", "dynamics")])
     assert [outcome.rule for outcome in ordered] == ["dead", "nan"]
     assert ordered[1].finding.explains == ()
+
+
+def _built(**made: int) -> ScriptTrace:
+    places = tuple(Place(file="net.py", line=line, module=name.replace("__", ".")) for name, line in made.items())
+    return ScriptTrace(
+        attached="sitecustomize", processes=1, updates=9, counted_by="optimizer", cycle=1, events=(), optimizers=(),
+        span_s=1.0, own_s=0.0, unattributed=0.0,
+        places={"modules": places},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("named", "line"), [("body__0", 8), ("body__0__weight", 8), ("body__3", 7), ("head", None), ("Net", 30)]
+)
+def test_a_part_of_a_model_stands_on_the_line_that_made_it_or_the_nearest_part_around_it(named, line):
+    where = on_its_line(Place(module=named.replace("__", ".")), _built(body=7, body__0=8, Net=30))
+    assert where.line == line
+    assert where.module == named.replace("__", ".")
+
+
+def test_a_place_with_a_line_of_its_own_keeps_it():
+    own = Place(file="train.py", line=3, module="body")
+    assert on_its_line(own, _built(body=7)) == own
+    assert on_its_line(None, _built(body=7)) is None
+    assert on_its_line(Place(module="body"), None) == Place(module="body")

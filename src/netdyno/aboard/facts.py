@@ -12,6 +12,7 @@ from .account import NAMES, Account
 from .account import NETDYNO as OWN
 from .frames import Line, user_line
 from .labels import Labels
+from .made import Made
 from .places import Places
 from .reach import WHEN, Reach
 
@@ -211,6 +212,8 @@ class Facts:
         self.modes: dict[int, bool] = {}
         self.reach = Reach()
         self.places = Places()
+        self.made = Made()
+        self.made_summary: tuple[list[tuple[str, str, int]], list[tuple[str, str, int]]] = ([], [])
         self.skipped_late = 0
         self.restart()
 
@@ -478,6 +481,7 @@ class Facts:
     def describe(self) -> None:
         """Take down what the models are; on the training thread, where nothing changes them meanwhile."""
         self.models_summary = [_model_facts(model) for model in self.observer.view.models]
+        self.made_summary = self.made.summary(self.observer.view.models)
 
     def summary(self) -> dict[str, Any]:
         """The tick's `facts`."""
@@ -491,6 +495,8 @@ class Facts:
             "order": self._order(),
             "syncs": self._syncs(),
             "places": self.places.summary(),
+            "modules": self.made_summary[0],
+            "weights": self.made_summary[1],
             "gaps": self.observer.account.stretches.summary(),
             "census": self.observer.guarded("census", self.observer.census.summary),
             "saves": self._besides("saves"),

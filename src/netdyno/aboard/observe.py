@@ -9,7 +9,7 @@ from statistics import median
 from threading import get_ident
 from typing import Any
 
-from . import asides, batches, between, forwards, steps, updates
+from . import asides, batches, between, forwards, made, steps, updates
 from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
 from .census import Census
 from .config import Config
@@ -176,6 +176,7 @@ class Observer:
 
         self.vitals = _base.Watch(self, self.config.share)
         _losses.patch(self._patches, self, self.vitals)
+        made.patch(self._patches, self, self.facts.made)
 
     @property
     def replacements(self) -> Patches:

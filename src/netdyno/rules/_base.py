@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from netdyno import plugins
+from netdyno.records.base import Place
 from netdyno.records.diagnosis import STAGES, Finding, Outcome, Stage
 from netdyno.records.environment import Ceilings, Environment
 from netdyno.records.evidence import AnyEvidence, ScriptTrace, ThreadUse
@@ -141,8 +142,25 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
     little = too_little(msgspec.structs.replace(finding, stage=stage), facts.get(ScriptTrace))
     if little is not None:
         return Outcome(rule=each.id, state="clear", reason=little)
-    named = msgspec.structs.replace(finding, id=each.id, suggests=finding.suggests or each.suggests, stage=stage)
+    named = msgspec.structs.replace(
+        finding, id=each.id, suggests=finding.suggests or each.suggests, stage=stage,
+        where=on_its_line(finding.where, facts.get(ScriptTrace)),
+    )  # fmt: skip
     return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
+
+
+def on_its_line(where: Place | None, trace: ScriptTrace | None) -> Place | None:
+    """A place that names a part of a model, with the line that initialised that weight or constructed that module.
+
+    Of a part that nobody saw made, it is the line of the nearest part around it.
+    """
+    if where is None or trace is None or where.line is not None or not where.module:
+        return where
+    made = {one.module: one for kind in ("modules", "weights") for one in trace.places.get(kind, ())}
+    name = where.module
+    while name and name not in made:
+        name = name.rpartition(".")[0]
+    return msgspec.structs.replace(where, file=made[name].file, line=made[name].line) if name else where
 
 
 def too_little(finding: Finding, trace: ScriptTrace | None) -> str | None:

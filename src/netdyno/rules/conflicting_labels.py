@@ -29,7 +29,7 @@ def conflicting_labels(samples: Samples) -> Finding | None:
         fix="remove the duplicates that contradict each other, or settle on one label",
         because={"rows": float(samples.conflicts), "share": share},
         confidence=SURE if held_back else SUSPECTED,
-        where=samples.where,
+        where=samples.targets_where or samples.where,
         explains=("overfitting", "noisy-labels"),
     )
 

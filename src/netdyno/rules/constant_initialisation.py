@@ -40,7 +40,7 @@ def constant_initialisation(gradients: Gradients) -> Finding | None:
         saves=NOTHING,
         because={"layers": float(len(bad)), "of": float(len(mixing)), "units": float(first.shape[0])},
         fix="initialise weights with random numbers (the default of PyTorch does); only biases and last layers may begin at zero",
-        where=Place(module=first.name.rpartition(".")[0] or first.name),
+        where=Place(module=first.name),
         confidence=0.95,
         remedies=remedy("initialise-again"),
     )

@@ -41,7 +41,7 @@ def duplicated_samples(samples: Samples) -> Finding | None:
         because={"rows": float(samples.overlap), "share": share, "score_on_them": samples.overlap_score or 0.0,
                  "score_on_others": samples.rest_score or 0.0},
         confidence=CERTAIN if share < ALL else SUSPECTED,
-        where=samples.eval_where,
+        where=samples.whole_where or samples.eval_where,
         layer="generalisation",
     )  # fmt: skip
 

@@ -43,7 +43,8 @@ def hidden_imbalance(samples: Samples) -> Finding | None:
             fix="weigh the loss by inverse class frequency or sample rare rows more often, and report recall",
             because={"majority": guess, "accuracy": score, "recall": found, "share": labels[kind] / sum(labels)},
             confidence=SURE,
-            where=samples.where if side == "training" else samples.eval_where or samples.where,
+            where=(samples.targets_where if side == "training" else samples.eval_targets_where)
+            or (samples.where if side == "training" else samples.eval_where),
             layer="generalisation",
             remedies=remedy("weight-classes"),
         )

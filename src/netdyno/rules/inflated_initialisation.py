@@ -36,7 +36,7 @@ def inflated_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
         saves=NOTHING,
         because={"gain": worst.gain or 0.0, "layers": float(len(large)), "first_loss": course.first, "chance": chance},
         fix="initialise with `kaiming_normal_` (or leave the default), whose deviation is about the root of 2 over the inputs",
-        where=Place(module=worst.name.rpartition(".")[0] or worst.name),
+        where=Place(module=worst.name),
         confidence=0.9,
         explains=("exploding-learning-rate",),
         remedies=remedy("initialise-again"),

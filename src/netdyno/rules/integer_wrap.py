@@ -25,7 +25,7 @@ def integer_wrap(samples: Samples) -> Finding | None:
         fix="convert to float (or a signed type) before subtracting",
         because={"smaller_side": samples.wrapped},
         confidence=SURE,
-        where=samples.where,
+        where=samples.whole_where or samples.where,
         explains=("unscaled-features",),
     )
 

@@ -6,6 +6,7 @@ Try:        split by class (stratified), or weigh classes by the shares that are
 Not this:   a class that is missing; rebalanced training by a sampler or by weights; small samples.
 """
 
+from netdyno.records.base import Place
 from netdyno.records.diagnosis import Finding
 from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
@@ -45,10 +46,18 @@ def label_shift(samples: Samples) -> Finding | None:
         fix="split with equal shares of classes (stratify), or weigh classes by the shares expected in use",
         because={"distance": distance, "gain_of_class": more},
         confidence=SURE if harmed else SUSPECTED,
-        where=samples.eval_where,
+        where=_uneven(samples),
         layer="generalisation",
         explains=("overfitting", "covariate-shift"),
     )
+
+
+def _uneven(samples: Samples) -> Place | None:
+    """What made the labels of the side whose classes are the less even: most data are balanced until somebody takes some away."""
+    trained, asked = samples.train_labels, samples.eval_labels
+    if max(trained) * sum(asked) > max(asked) * sum(trained):
+        return samples.targets_where or samples.where
+    return samples.eval_targets_where or samples.eval_where
 
 
 def _beyond_chance(trained: tuple[int, ...], asked: tuple[int, ...]) -> float:

@@ -34,7 +34,7 @@ def leaked_target(samples: Samples) -> Finding | None:
         because={"alone": alone, "second": second, "alone_in_evaluation": samples.alone_eval or 0.0},
         # Without evaluation it may as well be a mark that only training has.
         confidence=SURE if samples.alone_eval is not None else SUSPECTED,
-        where=samples.where,
+        where=samples.whole_where or samples.where,
         layer="generalisation",
     )
 

@@ -38,7 +38,7 @@ def misaligned_labels(samples: Samples) -> Finding | None:
         fix="keep inputs and labels in one order: index, shuffle and filter them together",
         because={"neighbours": own, "chance": chance, "moved": moved, "evaluation": held},
         confidence=sure,
-        where=samples.where,
+        where=samples.targets_where or samples.where,
         explains=("overfitting", "noisy-labels"),
     )
 

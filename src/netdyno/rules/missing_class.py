@@ -41,7 +41,7 @@ def missing_class(samples: Samples) -> Finding | None:
         fix="split with all classes on both sides (stratify), and check what filters the training rows",
         because={"classes": float(len(missing)), "share": lost},
         confidence=CERTAIN if unknown else SUSPECTED,
-        where=samples.where,
+        where=samples.targets_where or samples.where,
         explains=("label-shift", "overfitting", "covariate-shift"),
     )
 

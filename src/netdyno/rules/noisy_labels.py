@@ -45,7 +45,7 @@ def noisy_labels(samples: Samples, scores: Scores | None = None) -> Finding | No
         fix="check the disputed rows and relabel or drop them; label smoothing and early stopping soften the rest",
         because={"disputed": disputed, "eval_disputed": held or 0.0, "train_score": train, "eval_score": evaluated},
         confidence=SURE if only_here else SUSPECTED,
-        where=samples.where,
+        where=samples.targets_where or samples.where,
         layer="data",
         explains=("overfitting",),
     )

@@ -59,7 +59,7 @@ def shrunken_initialisation(gradients: Gradients, curve: LossCurve) -> Finding |
         saves=NOTHING,
         because={"gain": first.gain or 0.0, "layers": float(len(small)), "stuck": stuck},
         fix="initialise with `kaiming_normal_`, or leave the default",
-        where=Place(module=first.name.rpartition(".")[0] or first.name),
+        where=Place(module=first.name),
         confidence=0.9,
         explains=("vanishing-gradient",),
         remedies=remedy("initialise-again"),

@@ -40,7 +40,7 @@ def tiny_validation(samples: Samples) -> Finding | None:
         fix=f"hold out more than {rows} of the rows ({samples.train_distinct} are trained on), or cross-validate",
         because={"rows": float(rows), "half_width": half, "training_rows": float(samples.train_distinct)},
         confidence=SURE if rows <= 30 else SUSPECTED,
-        where=samples.eval_where,
+        where=samples.split_where or samples.eval_where,
         layer="generalisation",
     )
 

@@ -193,6 +193,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     saves: tuple[ChoreTold, ...] = ()
     logs: tuple[ChoreTold, ...] = ()
     places: dict[str, tuple[tuple[str, int], ...]] = {}
+    modules: tuple[tuple[str, str, int], ...] = ()
+    weights: tuple[tuple[str, str, int], ...] = ()
     gaps: dict[str, tuple[tuple[str, int, int, float, str], ...]] = {}
     scaler: bool = False
     direct_forward_calls: bool = False
@@ -387,7 +389,11 @@ def _stretches(told: Told) -> dict[str, tuple[Stretch, ...]]:
 def _places(told: Told) -> dict[str, tuple[Place, ...]]:
     """Where a patch would take hold, by what was seen there."""
     called = {kind: tuple(Place(file=file, line=line) for file, line in lines) for kind, lines in told.places.items()}
-    return {"loaders": _constructed(told.loaders), **called}
+    named = {
+        kind: tuple(Place(file=file, line=line, module=name) for name, file, line in made)
+        for kind, made in (("modules", told.modules), ("weights", told.weights)) if made
+    }  # fmt: skip
+    return {"loaders": _constructed(told.loaders), **called, **named}
 
 
 def _constructed(loaders: Iterable[LoaderTold]) -> tuple[Place, ...]:

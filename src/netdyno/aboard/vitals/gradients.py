@@ -405,6 +405,9 @@ class Gradients(Vital):
             self.facts["homeless_all"] = homeless
         if hidden or "hidden" not in self.facts:
             self.facts["hidden"] = hidden
+            made = self.watch.observer.facts.made
+            lines = [made.line(p) for _, p in _hidden(models[-4:], named) if id(p) not in held and p.requires_grad]
+            self.facts["hidden_where"] = next((place for line in lines if (place := _place(line)) is not None), None)
         self.facts |= {
             "trainable": sum(p.requires_grad for _, p in named.values()),
             "frozen": sum(p.numel() for _, p in named.values() if not p.requires_grad),
@@ -447,6 +450,7 @@ class Gradients(Vital):
             "normalised": facts.get("normalised", False),
             "recurrent": facts.get("recurrent", False),
             "dropout": facts.get("dropout"),
+            "hidden_where": facts.get("hidden_where"),
             "backward_where": _place(self.line),
             "optimizer_where": self._first_place("optimizers"),
             "model_where": self._first_place("forwards"),

@@ -4,6 +4,7 @@ from collections import deque
 from typing import Any, ClassVar
 
 from ..frames import NOWHERE, Line, user_line
+from ..origins import origins
 from . import _samples_rows as rows
 from ._base import Call, LossCall, Vital, Watch
 
@@ -216,6 +217,8 @@ class Samples(Vital):
         self.late["evaluation"].clear()
         lines = {site: _place(line) for site, line in self.lines.items()}
         self.told = look(self.book, self.loaders, lines, self.watch.updates)
+        if self.told is not None:
+            self.told |= _made(self.told["where"], self.told["eval_where"])
         self.last = self.fetched = None
         self.loaders.clear()
 
@@ -226,6 +229,20 @@ class Samples(Vital):
 
 def _place(line: Line) -> dict[str, Any] | None:
     return None if line is NOWHERE or not line.file else {"file": line.file, "line": line.line}
+
+
+def _made(train: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[str, Any]:
+    """The statements that made what these lines gave to the model; where the source does not tell, the lines themselves."""
+    told: dict[str, Any] = {}
+    for side, called in (("eval_", held), ("", train)):
+        if called is None:
+            continue
+        found = origins(Line(called["file"], called["line"], ""))
+        lines = {
+            f"{side}where": found.inputs, f"{side}targets_where": found.targets, "split_where": found.split, "whole_where": found.whole,
+        }  # fmt: skip
+        told |= {name: {"file": called["file"], "line": line} for name, line in lines.items() if line is not None}
+    return told
 
 
 def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
