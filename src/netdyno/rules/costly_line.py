@@ -27,7 +27,7 @@ FEW = 3  # more than three lines are a part of the program, and no place to poin
 BESIDE = 1 / 4
 ERROR = 0.05
 ENOUGH = 10  # looks that fell there: a few may meet any line, and short scripts have no more
-TIMED = 0.25  # unless the gap in which they fell was timed, and is so large a part of a step that looks are not needed to tell
+TIMED = 0.3  # unless the gap in which they fell was timed, and is so large a part of a step that looks are not needed to tell
 # A line that makes one of these calls is in a gap just before and after it: that is the price of the call.
 WATCHED = ("data", "forward", "loss", "backward", "clip", "optimizer", "zero_grad", "scheduler")
 # Between forward and backward lies the loss, written by hand or called. There only what no gradient can pass through is
@@ -48,7 +48,7 @@ def costly_line(
     unseen = _unseen_model(parameters)
     share = counted_share(worst.samples, lines.samples, level=1 - ERROR / len(spots))
     if worst.samples < ENOUGH:
-        timed = timeline.share(*worst.phases) if timeline is not None else 0.0
+        timed = timeline.share(*worst.phases) if timeline is not None and len(worst.phases) == 1 else 0.0
         if timed < TIMED:
             return None
         share = Interval(middle=timed, low=timed, high=timed, level=share.level)
