@@ -23,7 +23,7 @@ SPINS = 0.20
 
 # Seconds of a whole script: reading about less takes longer than it would save. But a short script that is a small
 # copy of a long one must not hide what takes a good part of it.
-WORTH_S, WORTH_SHARE, BOUND_SHARE = 1.0, 0.15, 0.5
+WORTH_S, WORTH_SHARE, BOUND_SHARE = 1.0, 0.15, 0.7
 
 Check = Callable[..., Finding | None]
 Facts = Mapping[type, Any]
@@ -147,6 +147,12 @@ def judged(each: Rule | plugins.Broken, facts: Facts) -> Outcome:
         where=on_its_line(finding.where, facts.get(ScriptTrace)),
     )  # fmt: skip
     return Outcome(rule=each.id, state="found" if finding.confidence >= SURE else "suspected", finding=named)
+
+
+def first_place(trace: ScriptTrace | None, kind: str) -> Place | None:
+    """The first line of a script where a kind of thing was seen."""
+    places = trace.places.get(kind, ()) if trace is not None else ()
+    return places[0] if places else None
 
 
 def on_its_line(where: Place | None, trace: ScriptTrace | None) -> Place | None:
