@@ -323,7 +323,6 @@ FAULTS = (
         layer="memory",
         edits={
             FORMER: (
-                Edit("EPOCHS = 8\n", "EPOCHS = 3\n"),
                 LIMITED,
                 Edit("batch_size=32, shuffle", "batch_size=400, shuffle"),
             ),

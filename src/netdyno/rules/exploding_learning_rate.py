@@ -42,6 +42,7 @@ from netdyno.rules._remedies import remedy
 LONG = 0.1
 USUAL = 0.01  # a first step of Adam at its default rate moves a usual weight by about a hundredth
 LEAP = 2.0  # twice the loss of knowing nothing is worse than any start from a sound initialisation
+TAIL, NORMS = 20.0, 4  # as in `exploding-gradient`, which then has the word
 WILD = 5.0  # a first loss of so many times chance says that the weights or the data were too large, not the steps
 
 
@@ -52,7 +53,7 @@ def exploding_learning_rate(gradients: Gradients, curve: LossCurve, order: Updat
     if course is None or stepper is None or (order is not None and order.never_cleared):
         return None
     ratio = _ratio(gradients, stepper)
-    if ratio is None or ratio < LONG or _other(course, stepper):
+    if ratio is None or ratio < LONG or _other(course, stepper) or _rare(gradients, stepper):
         return None
     at = ends(course)
     # What one player of two wins the other loses: of several optimizers only a loss that breaks counts.
@@ -107,16 +108,27 @@ def _other(course: Course, stepper: Stepper) -> bool:
     return wild or summed or heavy or slow
 
 
+def _rare(gradients: Gradients, stepper: Stepper) -> bool:
+    """Whether a recurrent network's usual gradients are fine and a few are not: these want a clip (see `exploding-gradient`)."""
+    usual = middle(stepper.norms)
+    unclipped = gradients.recurrent and not gradients.clips and len(stepper.norms) >= NORMS
+    return unclipped and bool(usual) and max(stepper.norms) >= TAIL * (usual or 0.0)
+
+
 _FAR = (weight(ratio_first=0.9, ratio=0.3), weight("head.weight", ratio_first=0.6, ratio=0.2))
 SICK = (
     (seen(*_FAR), curve(2.31, 40.0, 9000.0, broke=30, last_finite=False)),
     (seen(*_FAR), curve(2.31, 40.0, *STAYS)),
     (seen(*_FAR), curve(0.9, 40.0, 90.0, 300.0, chance=None)),
 )
-# Long steps that learn, as with batch norm; short ones; weights that were too large; nobody clears; sums of micro-batches;
+# Long steps that learn, as with batch norm; a recurrent network with rare large gradients; short ones; weights that were too large; nobody clears; sums of micro-batches;
 # a loss that sticks without a leap has other causes; one of two players; long momentum.
 WELL = (
     (seen(*_FAR), curve(*FALLS)),
+    (
+        seen(*_FAR, steppers=(stepper(norms=(0.5, 0.6, 0.5, 40.0, 0.7)),), recurrent=True),
+        curve(2.31, 40.0, *STAYS),
+    ),
     (seen(), curve(2.3, 2.4, 6.0, 7.0)),
     (seen(*_FAR), curve(60.0, 300.0, 900.0, 2000.0)),
     (seen(*_FAR), curve(2.31, 40.0, 9000.0), UpdateOrder(updates=400, never_cleared=True)),
