@@ -90,6 +90,23 @@ def test_a_forward_in_another_function_than_backward_is_left_alone():
     refused(BF16, source, seen(source, "return model(x)"))
 
 
+NESTED = """import torch
+from nets import Net
+loss_of = torch.nn.BCELoss().cuda()
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in batches:
+    loss = loss_of(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_the_device_is_asked_of_the_model_and_not_of_the_loss_around_it():
+    _, added = edited(BF16, NESTED, seen(NESTED, "loss_of(net(x), y)"))
+    assert "next(net.parameters()).device.type" in added[0]
+
+
 SAMPLES = """import torch
 model = torch.nn.Sequential()
 

@@ -128,12 +128,22 @@ def _without_gradients(code: Code, call: cst.Call) -> bool:
 
 
 def _the_model(code: Code, calls: list[cst.Call], here: Here) -> cst.Call:
-    """Which of the calls at a line is the model's: the one whose name is a model's, else the first."""
+    """Which of the calls at a line is the model's: the one whose name is a model's or has parameters, else the first."""
     try:
         names = {made.name for made in models(code, here.lines("models"), elsewhere=here.elsewhere("models"))}
     except Uncertain:  # an unknown maker of the model does not matter where its call was seen
         names = set()
+    # `loss(net(x), y)` is two calls of modules, and only one of them has weights that somebody asks for.
+    names |= {
+        code.text(call.func.value)
+        for call in code.calls()
+        if isinstance(call.func, cst.Attribute) and _weights(call.func)
+    }
     return next((call for call in calls if code.text(call.func) in names), calls[0])
+
+
+def _weights(asked: cst.Attribute) -> bool:
+    return asked.attr.value in ("parameters", "named_parameters", "state_dict")
 
 
 def _statement(code: Code, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
