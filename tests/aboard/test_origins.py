@@ -63,3 +63,31 @@ def test_nothing_is_said_of_what_is_no_source(tmp_path: Path):
     assert origins(Line(str(broken), 1, "")) == NOTHING
     assert origins(Line(str(tmp_path / "gone.py"), 1, "")) == NOTHING
     assert origins(Line("<string>", 1, "")) == NOTHING
+
+
+TRAINED = """\
+def evaluate(model):
+    for x in loader:
+        model(x)
+
+def train_epoch(model):
+    for x in loader:
+        model(x).backward()
+
+def main():
+    evaluate(model)
+    for epoch in range(9):
+        train_epoch(model)
+        evaluate(model)
+main()
+"""
+
+
+def test_the_outermost_loop_is_found_through_the_functions_that_hold_a_line():
+    assert Source(TRAINED).loop(7) == 11
+    assert Source(TRAINED).loop(14) is None
+
+
+def test_an_evaluation_is_called_where_it_is_called_again_and_again():
+    assert Source(TRAINED).caller(3) == 13
+    assert Source(TRAINED).caller(14) is None

@@ -13,6 +13,7 @@ from .account import NETDYNO as OWN
 from .frames import Line, user_line
 from .labels import Labels
 from .made import Made
+from .origins import caller, loop
 from .places import Places
 from .reach import WHEN, Reach
 
@@ -494,7 +495,7 @@ class Facts:
             "parameters": self._parameters(),
             "order": self._order(),
             "syncs": self._syncs(),
-            "places": self.places.summary(),
+            "places": self.places.summary() | self._loops(),
             "modules": self.made_summary[0],
             "weights": self.made_summary[1],
             "gaps": self.observer.account.stretches.summary(),
@@ -510,6 +511,17 @@ class Facts:
             "loader_rebuilt": _most(self.rebuilt),
             "batch": {"first": self.first_shapes, "last": self.last_shapes, "items": self._items()},
         }
+
+    def _loops(self) -> dict[str, list[tuple[str, int]]]:
+        """The loops that train and the calls that evaluate, as the source has them: asked by those who look for faults."""
+        if self.observer.vitals is None:
+            return {}
+        seen = self.places.summary()
+        asked = (("epochs", "backwards", loop), ("rounds", "evaluations", caller))
+        return {
+            kind: list(dict.fromkeys((file, at) for file, line in seen.get(of, ()) if (at := find(Line(file, line, ""))) is not None))
+            for kind, of, find in asked
+        }  # fmt: skip
 
     def _items(self) -> int | None:
         for entry in self.loaders:

@@ -2,14 +2,15 @@
 
 import ast
 import builtins
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .frames import Line
 
 # A longer file takes more than some hundredths of a second to parse, and a longer way back is none that a reader would go.
-LONGEST, DEEPEST = 400_000, 40
+LONGEST, DEEPEST = 120_000, 40
 # What hands on what it was given, element by element.
 HANDS_ON = {"enumerate", "iter", "next", "tqdm", "trange", "list", "cycle", "islice", "prefetch"}
 # What changes the kind of a number and not its value.
@@ -35,6 +36,7 @@ class Origins(NamedTuple):
 
 NOTHING = Origins()
 _known: dict[tuple[str, int], Origins] = {}
+_answers: dict[tuple[str, int, str], int | None] = {}
 _sources: dict[str, "Source | None"] = {}
 
 
@@ -48,6 +50,26 @@ def origins(line: Line) -> Origins:
         except (OSError, SyntaxError, ValueError, RecursionError):
             _known[key] = NOTHING
     return _known[key]
+
+
+def loop(line: Line) -> int | None:
+    """The outermost loop that a line runs in, through the functions that hold it; as of epochs around a training step."""
+    return _asked(line, Source.loop)
+
+
+def caller(line: Line) -> int | None:
+    """The line within a loop that calls the function which holds a line; as of an evaluation after each epoch."""
+    return _asked(line, Source.caller)
+
+
+def _asked(line: Line, what: Callable[["Source", int], int | None]) -> int | None:
+    key = (line.file, line.line, what.__name__)
+    if key not in _answers:
+        _answers[key] = None
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+            source = _source(line.file)
+            _answers[key] = what(source, line.line) if source is not None else None
+    return _answers[key]
 
 
 def _source(file: str) -> "Source | None":
@@ -89,6 +111,35 @@ class Source:
             return Origins(_first(inputs), _first(targets))
         whole = next((step.line for step in inputs[cut + 1 :] if step.made), inputs[cut].line)
         return Origins(_first(inputs), _first(targets), inputs[cut].line, whole)
+
+    def loop(self, line: int, deep: int = 0) -> int | None:
+        """The line of the outermost loop around a line, those around calls of its function included."""
+        inside = self._around(line)
+        function = next((node for node in inside if isinstance(node, Function)), None)
+        calls = self._calls(function) if function is not None and deep < 5 else []
+        outer = next((found for call in calls if (found := self.loop(call.lineno, deep + 1)) is not None), None)
+        own = [node.lineno for node in inside if isinstance(node, ast.For | ast.While)]
+        return outer if outer is not None else own[-1] if own else None
+
+    def caller(self, line: int) -> int | None:
+        """The call of a line's function that lies in the innermost loop; the last one where none does."""
+        function = next((node for node in self._around(line) if isinstance(node, Function)), None)
+        calls = self._calls(function) if function is not None else []
+        return max(calls, key=self._loops).lineno if calls else None
+
+    def _loops(self, node: ast.AST) -> int:
+        return sum(isinstance(each, ast.For | ast.While) for each in self._around(node.lineno))  # type: ignore[attr-defined]
+
+    def _around(self, line: int) -> list[Any]:
+        """Loops, up to the function that holds a line, and that function; innermost first."""
+        kinds = (ast.For, ast.While, *Function)
+        nodes = [n for n in ast.walk(self.tree) if isinstance(n, kinds) and n.lineno <= line <= (n.end_lineno or 0)]
+        nodes.sort(key=lambda node: -node.lineno)
+        at = next((number for number, node in enumerate(nodes) if isinstance(node, Function)), len(nodes))
+        return nodes[: at + 1]
+
+    def _calls(self, function: Any) -> list[ast.Call]:
+        return [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and _name(n.func) == function.name]
 
     def _given(self, line: int) -> ast.expr | None:
         """The first argument of the call on a line that looks most like that of a model: the innermost that is given a name."""

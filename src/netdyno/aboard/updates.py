@@ -134,6 +134,8 @@ def _schedule(observer: "Observer", original: Any) -> Any:
         ):
             return original(self, *args, **kwargs)
         events.append(steps.SCHEDULER)
+        if observer.looking:
+            observer.facts.places.note("schedulers")
         account.aside(SCHEDULER)
         try:
             return original(self, *args, **kwargs)

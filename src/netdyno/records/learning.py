@@ -190,6 +190,7 @@ class Gradients(Evidence, frozen=True, kw_only=True):
     normalised: bool = False
     recurrent: bool = False
     dropout: float | None = None
+    dropout_where: Place | None = None
     backward_where: Place | None = None
     optimizer_where: Place | None = None
     model_where: Place | None = None

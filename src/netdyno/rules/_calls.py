@@ -48,6 +48,19 @@ def judged(trace: Trace) -> tuple[tuple[TracedCall, TracedCall], ...]:
     return tuple(pairs)
 
 
+def made_where(traces: CallTraces | None, name: str) -> Place | None:
+    """The line that made what a loss judges, where one of the first trace is known."""
+    trace = first(traces)
+    pairs = judged(trace) if trace is not None else ()
+    return next((made.where for call, made in pairs if call.name == name), None)
+
+
+def where_of(traces: CallTraces | None, *names: str) -> Place | None:
+    """The line of the first call of one of these functions on the way to the loss."""
+    trace = first(traces)
+    return next((call.where for call in trace.calls if call.name in names), None) if trace is not None else None
+
+
 def dim_of(call: TracedCall) -> int | None:
     """The dimension that a softmax or a sum runs over, counted from the front."""
     dim = call.settings.get("dim")

@@ -6,7 +6,7 @@ Try:        skip such batches, or divide the sum by at least 1.
 Not this:   targets that are ignored in part, a loss that is guarded.
 """
 
-from netdyno.records.calls import NonFinite
+from netdyno.records.calls import LossCalls, NonFinite
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
 from netdyno.rules._calls import CERTAIN, NOTHING
@@ -14,7 +14,7 @@ from netdyno.rules._remedies import remedy
 
 
 @rule(stage="loss")
-def all_targets_ignored(broken: NonFinite) -> Finding | None:
+def all_targets_ignored(broken: NonFinite, losses: LossCalls | None = None) -> Finding | None:
     if not broken.ignored:
         return None
     return Finding(
@@ -23,7 +23,9 @@ def all_targets_ignored(broken: NonFinite) -> Finding | None:
         saves=NOTHING,
         because={"targets": float(broken.samples), "update": float(broken.update)},
         fix="skip batches without a target, or sum the loss and divide by at least 1",
-        where=broken.where,
+        where=next((use.where for use in losses.losses if use.training and use.name == broken.call), broken.where)
+        if losses is not None
+        else broken.where,
         confidence=CERTAIN,
         remedies=remedy("skip-empty-targets"),
     )

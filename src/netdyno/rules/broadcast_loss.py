@@ -12,7 +12,19 @@ from netdyno.records.base import Place
 from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
-from netdyno.rules._calls import CERTAIN, DISTANCES, LIKELY, NOTHING, call, first, losses, traced, training, used
+from netdyno.rules._calls import (
+    CERTAIN,
+    DISTANCES,
+    LIKELY,
+    NOTHING,
+    call,
+    first,
+    losses,
+    made_where,
+    traced,
+    training,
+    used,
+)
 from netdyno.rules._remedies import remedy
 
 
@@ -20,7 +32,9 @@ from netdyno.rules._remedies import remedy
 def broadcast_loss(losses: LossCalls, traces: CallTraces | None = None) -> Finding | None:
     for use in training(losses, *DISTANCES):
         if _spreads(use.input_shape, use.target_shape):
-            return _finding(use.input_shape, use.target_shape, use.name, use.where, CERTAIN)
+            return _finding(
+                use.input_shape, use.target_shape, use.name, made_where(traces, use.name) or use.where, CERTAIN
+            )
     trace = first(traces)
     led = trace.before(trace.root) if trace is not None else ()
     for at in sorted(led):

@@ -8,8 +8,8 @@ Not this:   passes of a teacher or a target network, or acting in an environment
 """
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import EvaluationUse
-from netdyno.rules._base import rule
+from netdyno.records.evidence import EvaluationUse, ScriptTrace
+from netdyno.rules._base import first_place, rule
 
 ROUNDS = 3  # one round at the start and one at the end are what any short look at a script may catch
 EVERY = 0.9  # rounds per update: all but the first and the last
@@ -19,7 +19,7 @@ WORTH_A_WORD = 0.10  # below a tenth of the time, noise and cure cost about the 
 
 
 @rule(suggests=("inference-mode",))
-def costly_evaluation(use: EvaluationUse) -> Finding | None:
+def costly_evaluation(use: EvaluationUse, trace: ScriptTrace | None = None) -> Finding | None:
     share = use.seconds / use.span_s if use.span_s else 0.0
     if use.rounds < ROUNDS or share < WORTH_A_WORD or not _own(use) or not (_outweighs(use) or _constant(use)):
         return None
@@ -40,7 +40,7 @@ def costly_evaluation(use: EvaluationUse) -> Finding | None:
         fix="evaluate every tenth time, and take all scores from one pass over the same batch"
         if _constant(use)
         else "evaluate less often, or on a fixed part of the data until the end",
-        where=use.where,
+        where=first_place(trace, "rounds") or use.where or first_place(trace, "evaluations"),
     )
 
 

@@ -8,8 +8,9 @@ Not this:   a decay that ends with the run, a warm restart, a rate that vanishes
 """
 
 from netdyno.records.diagnosis import Finding
+from netdyno.records.evidence import ScriptTrace
 from netdyno.records.learning import Course, Gradients, LossCurve
-from netdyno.rules._base import rule
+from netdyno.rules._base import first_place, rule
 from netdyno.rules._learning import FALLS, NOTHING, UPDATES, curve, ends, longest, reference, seen, stepper_of
 from netdyno.rules._remedies import remedy
 
@@ -19,7 +20,9 @@ LEFT = 0.25  # with three quarters learnt, a rate that vanishes does little harm
 
 
 @rule(suggests=(), stage="settings")
-def early_decay(curve: LossCurve, gradients: Gradients | None = None) -> Finding | None:
+def early_decay(
+    curve: LossCurve, gradients: Gradients | None = None, trace: ScriptTrace | None = None
+) -> Finding | None:
     course = longest(curve)
     if course is None or course.updates < UPDATES:
         return None
@@ -40,7 +43,7 @@ def early_decay(curve: LossCurve, gradients: Gradients | None = None) -> Finding
         saves=NOTHING,
         because={"vanished_at": float(gone), "updates": float(course.updates), "peak": peak, "last_loss": at.last},
         fix="step the schedule once per epoch instead of per batch, or let it last as many updates as the run",
-        where=gradients.optimizer_where if gradients is not None else None,
+        where=first_place(trace, "schedulers") or (gradients.optimizer_where if gradients is not None else None),
         confidence=0.9,
         remedies=remedy("schedule-per-epoch", batches=round(course.updates / course.passes)) if course.passes else (),
     )

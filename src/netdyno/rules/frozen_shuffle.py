@@ -7,8 +7,9 @@ Not this:   an order that is not shuffled at all, a single batch, two passes.
 """
 
 from netdyno.records.diagnosis import Finding
+from netdyno.records.evidence import ScriptTrace
 from netdyno.records.samples import LoaderRows, Samples
-from netdyno.rules._base import rule
+from netdyno.rules._base import first_place, rule
 from netdyno.rules._samples import CERTAIN, SURE, healthy, loader, wrong
 
 # That many shuffles do not come out alike by chance.
@@ -16,7 +17,7 @@ PASSES = 3
 
 
 @rule(stage="data")
-def frozen_shuffle(samples: Samples) -> Finding | None:
+def frozen_shuffle(samples: Samples, trace: ScriptTrace | None = None) -> Finding | None:
     one = next((one for one in samples.loaders if _frozen(one)), None)
     if one is None:
         return None
@@ -33,7 +34,7 @@ def frozen_shuffle(samples: Samples) -> Finding | None:
         else "seed once, before the first epoch",
         because={"passes": float(one.passes), "same_order": float(one.same_order), "rows": float(one.rows)},
         confidence=CERTAIN if unset else SURE,
-        where=one.where,
+        where=(first_place(trace, "epochs") if unset else None) or one.where,
         layer="data",
     )
 

@@ -7,16 +7,20 @@ Not this:   a loss that shows it, and steps that a gradient scaler left out.
 """
 
 from netdyno.records.base import Place
+from netdyno.records.calls import CallTraces
 from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import UpdateOrder
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.rules._base import rule
+from netdyno.rules._calls import where_of
 from netdyno.rules._learning import FALLS, NOTHING, curve, longest, seen, weight
 from netdyno.rules._remedies import remedy
 
 
 @rule(suggests=(), stage="dynamics")
-def hidden_nan(gradients: Gradients, curve: LossCurve, order: UpdateOrder | None = None) -> Finding | None:
+def hidden_nan(
+    gradients: Gradients, curve: LossCurve, order: UpdateOrder | None = None, traces: CallTraces | None = None
+) -> Finding | None:
     course = longest(curve)
     lost = [one for one in gradients.weights if one.nonfinite and one.norm_last is None]
     if course is None or not lost or course.broke is not None or (order is not None and order.skipped):
@@ -32,7 +36,8 @@ def hidden_nan(gradients: Gradients, curve: LossCurve, order: UpdateOrder | None
             "updates": float(course.updates),
         },
         fix="take away what replaces NaN in the loss, and stop at the first one",
-        where=Place(module=lost[0].name.rpartition(".")[0] or lost[0].name),
+        where=where_of(traces, "nan_to_num", "nan_to_num_")
+        or Place(module=lost[0].name.rpartition(".")[0] or lost[0].name),
         confidence=0.9,
         remedies=remedy("scale-learning-rate", factor=1e-3),
     )

@@ -8,6 +8,7 @@ Not this:   weights that are to be trained and were forgotten (see what learns n
             passes through, updates by hand.
 """
 
+from netdyno.records.base import Place
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import StepTimeline
 from netdyno.records.growth import Waste
@@ -35,6 +36,7 @@ def idle_gradients(waste: Waste, timeline: StepTimeline) -> Finding | None:
         saves=Saving(low=share / 2 if waste.idle_resting else 0.0, high=share),
         because={"weights": float(waste.idle_count), "share": waste.idle_share, "backward_share": share},
         fix="run the frozen part under `torch.no_grad()`, or call `requires_grad_(False)` on it",
+        where=Place(module=waste.idle_first) if waste.idle_first else None,
         # In training mode they may have been meant to learn.
         confidence=0.85 if waste.idle_resting else 0.5,
         explains=("compute-bound", "python-bound"),

@@ -7,7 +7,9 @@ Try:        sums over all batches, divided by the number of rows.
 Not this:   a round of one batch, a printed mean, a few rounds in which numbers meet by chance.
 """
 
+from netdyno.records.base import Place
 from netdyno.records.diagnosis import Finding, Saving
+from netdyno.records.learning import LossCurve
 from netdyno.records.modes import EvaluationRounds
 from netdyno.rules._base import rule
 
@@ -16,7 +18,7 @@ ROUNDS, SHARE = 4, 0.8
 
 
 @rule(stage="use")
-def last_batch_metric(rounds: EvaluationRounds) -> Finding | None:
+def last_batch_metric(rounds: EvaluationRounds, curve: LossCurve | None = None) -> Finding | None:
     if rounds.printed < ROUNDS or rounds.printed_last < SHARE * rounds.printed or rounds.printed_mean:
         return None
     off = [
@@ -29,9 +31,15 @@ def last_batch_metric(rounds: EvaluationRounds) -> Finding | None:
         saves=Saving(low=0.0, high=0.0),
         because={"printed": float(rounds.printed), "printed_last": float(rounds.printed_last)},
         fix="add up over all batches and divide by the number of rows",
-        where=rounds.printed_where,
+        where=_loss(curve) or rounds.printed_where,
         confidence=0.9,
     )
+
+
+def _loss(curve: LossCurve | None) -> Place | None:
+    """The line that takes the loss of an evaluation's batch, where it would be added up."""
+    held = [one.where for one in curve.evaluations if not one.trains] if curve is not None else []
+    return held[0] if held else None
 
 
 def _rounds(printed: int, last: int, mean: int) -> EvaluationRounds:

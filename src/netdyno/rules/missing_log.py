@@ -6,17 +6,17 @@ Try:        log_softmax before nll_loss, or cross_entropy on the raw outputs.
 Not this:   log_softmax followed by nll_loss; a likelihood of another kind, which may be negative.
 """
 
-from netdyno.records.calls import LossCalls
+from netdyno.records.calls import CallTraces, LossCalls
 from netdyno.records.diagnosis import Finding
 from netdyno.rules._base import rule
-from netdyno.rules._calls import CERTAIN, NOTHING, losses, training, used
+from netdyno.rules._calls import CERTAIN, NOTHING, losses, made_where, training, used
 from netdyno.rules._remedies import remedy
 
 ABOVE = 1e-3  # no log-probability is above 0, rounding aside
 
 
 @rule(stage="loss")
-def missing_log(losses: LossCalls) -> Finding | None:
+def missing_log(losses: LossCalls, traces: CallTraces | None = None) -> Finding | None:
     for use in training(losses, "nll_loss"):
         high = use.input_high
         if use.log_rows is None or use.log_rows > 0.5 or high is None or high <= ABOVE:
@@ -29,7 +29,7 @@ def missing_log(losses: LossCalls) -> Finding | None:
             saves=NOTHING,
             because={"highest_input": high, "rows_of_log_probabilities": use.log_rows},
             fix="apply `log_softmax` first, or use `cross_entropy` on the raw outputs",
-            where=use.where,
+            where=made_where(traces, use.name) or use.where,
             confidence=CERTAIN,
             remedies=remedy("take-logarithm", call="nll_loss", of="probabilities" if probabilities else "outputs"),
         )

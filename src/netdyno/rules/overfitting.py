@@ -9,8 +9,9 @@ Not this:   held-out losses that swing, a rise from a level where nothing was ev
 """
 
 from netdyno.records.diagnosis import Finding
+from netdyno.records.evidence import ScriptTrace
 from netdyno.records.learning import Evaluation, Gradients, LossCurve
-from netdyno.rules._base import rule
+from netdyno.rules._base import first_place, rule
 from netdyno.rules._learning import FALLS, NOTHING, course, ends, evaluation, longest, reference, seen, stepper_of
 from netdyno.rules._remedies import remedy
 
@@ -21,7 +22,9 @@ LEARNT = 0.8  # the best round, as a share of knowing nothing
 
 
 @rule(suggests=(), stage="outcome")
-def overfitting(curve: LossCurve, gradients: Gradients | None = None) -> Finding | None:
+def overfitting(
+    curve: LossCurve, gradients: Gradients | None = None, trace: ScriptTrace | None = None
+) -> Finding | None:
     course = longest(curve)
     if course is None or course.summed != 1:
         return None
@@ -48,7 +51,7 @@ def overfitting(curve: LossCurve, gradients: Gradients | None = None) -> Finding
                 "rounds": float(len(losses)),
             },
             fix="keep the weights of the best round, or regularise: dropout, weight decay, augmentation, more data",
-            where=each.where,
+            where=first_place(trace, "epochs") or each.where,
             confidence=_confidence(each, best, last > known),
             remedies=remedy("stop-training", after=max(1, each.rounds[best].update)),
         )

@@ -47,7 +47,7 @@ def overwhelming_dropout(gradients: Gradients, curve: LossCurve) -> Finding | No
         saves=NOTHING,
         because={"dropout": gradients.dropout or 0.0, "train": at.last, "held_out": held[0]},
         fix="lower the dropout to 0.5 or less",
-        where=gradients.model_where,
+        where=gradients.dropout_where or gradients.model_where,
         confidence=0.8,
         remedies=remedy("scale-dropout", factor=MODEST / (gradients.dropout or 1.0)),
     )

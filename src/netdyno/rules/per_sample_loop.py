@@ -34,7 +34,7 @@ def per_sample_loop(
 ) -> Finding | None:
     if waste.batch is None or waste.batch < BATCH:
         return None
-    return _reads(waste, timeline, sites, lines) or _calls(waste, timeline, table)
+    return _reads(waste, timeline, sites, lines) or _calls(waste, timeline, table, lines)
 
 
 def _reads(waste: Waste, timeline: StepTimeline, sites: SyncSites | None, lines: LineCosts | None) -> Finding | None:
@@ -75,7 +75,9 @@ def _around(where: Place, sites: list[SyncSite], lines: LineCosts) -> list[LineC
     ]
 
 
-def _calls(waste: Waste, timeline: StepTimeline, table: OpTable | None) -> Finding | None:
+def _calls(
+    waste: Waste, timeline: StepTimeline, table: OpTable | None, lines: LineCosts | None = None
+) -> Finding | None:
     batch = waste.batch or 0
     # A sequence as long as the batch is wide is gone through step by step with as many calls.
     if table is None or batch in waste.sizes or not table.dispatches:
@@ -97,9 +99,16 @@ def _calls(waste: Waste, timeline: StepTimeline, table: OpTable | None) -> Findi
         saves=Saving(low=share / 3, high=share),
         because={"calls": calls, "dispatches": table.dispatches, "batch": float(batch)},
         fix="give the whole batch to each operator instead of a sample at a time",
+        where=_costliest(lines),
         confidence=0.8,
         explains=("python-bound", "costly-line", "optimizer-bound"),
     )
+
+
+def _costliest(lines: LineCosts | None) -> Place | None:
+    """The line of the forward pass that was met most often: most calls are the loop's."""
+    met = lines.of("forward") if lines is not None else ()
+    return met[0].where if met else None
 
 
 def _batches(waste: Waste) -> float:

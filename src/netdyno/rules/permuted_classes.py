@@ -9,6 +9,7 @@ Not this:   a model that has not learnt, confusions without a pattern, few rows 
 
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.modes import Consistency, ModelConsistency
+from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
 
 # Right under other names, and far from right as they are.
@@ -18,7 +19,7 @@ ROWS_PER_CLASS = 6
 
 
 @rule(stage="data")
-def permuted_classes(answers: Consistency) -> Finding | None:
+def permuted_classes(answers: Consistency, samples: Samples | None = None) -> Finding | None:
     found = [model for model in answers.models if _permuted(model)]
     if not found:
         return None
@@ -34,7 +35,7 @@ def permuted_classes(answers: Consistency) -> Finding | None:
             "train_accuracy": worst.train_accuracy or 0.0,
         },
         fix="make one mapping from class names to numbers and use it for training, evaluation and serving",
-        where=worst.where,
+        where=(samples.eval_targets_where if samples is not None else None) or worst.where,
         confidence=0.9,
     )
 

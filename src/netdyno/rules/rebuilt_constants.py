@@ -7,7 +7,7 @@ Not this:   noise and dropout masks, which differ; a few small ones, which cost 
 """
 
 from netdyno.records.diagnosis import Finding, Saving
-from netdyno.records.evidence import Op, OpTable, StepTimeline
+from netdyno.records.evidence import LineCosts, Op, OpTable, Place, StepTimeline
 from netdyno.records.measured import Split
 from netdyno.rules._base import rule
 
@@ -19,7 +19,7 @@ WORK = ("forward", "loss", "backward", "optimizer")
 
 
 @rule(suggests=())
-def rebuilt_constants(table: OpTable, timeline: StepTimeline) -> Finding | None:
+def rebuilt_constants(table: OpTable, timeline: StepTimeline, lines: LineCosts | None = None) -> Finding | None:
     made = [op for op in table.ops if op.name in CONSTANTS and op.calls >= 1]
     if not any(op.name in SHAPES for op in made):
         return None
@@ -35,10 +35,18 @@ def rebuilt_constants(table: OpTable, timeline: StepTimeline) -> Finding | None:
         layer="compute",
         saves=Saving(low=share / 2, high=share),
         because={"calls": sum(op.calls for op in made), "seconds": seconds, "update_s": whole},
+        where=_costliest(lines),
         fix="make the mask or range once and keep it as a buffer of the module",
         confidence=0.75,
         explains=("python-bound", "costly-line"),
     )
+
+
+def _costliest(lines: LineCosts | None) -> Place | None:
+    """The line of the forward pass that was met most often, where it stands out: what is made there takes the time."""
+    met = lines.of("forward") if lines is not None else ()
+    stands_out = bool(met) and (len(met) == 1 or met[0].samples >= 2 * met[1].samples)
+    return met[0].where if stands_out else None
 
 
 def _case(name: str, seconds: float) -> tuple[OpTable, StepTimeline]:

@@ -7,11 +7,11 @@ Try:        a causal mask, and targets that are shifted by one.
 Not this:   masked models, whose targets are mostly left out; autoencoders; causal models.
 """
 
-from netdyno.records.calls import LossCalls, ModelProbe
+from netdyno.records.calls import CallTraces, LossCalls, ModelProbe
 from netdyno.records.diagnosis import Finding
 from netdyno.records.learning import LossCurve
 from netdyno.rules._base import rule
-from netdyno.rules._calls import CERTAIN, FELT, LIKELY, NOTHING, losses, probe, training, used
+from netdyno.rules._calls import CERTAIN, FELT, LIKELY, NOTHING, losses, probe, training, used, where_of
 from netdyno.rules._learning import curve as falling
 from netdyno.rules._learning import ends, learnt, longest
 
@@ -19,7 +19,9 @@ NOTHING_LEFT = 0.1  # of its start: a copy is learnt to nearly nothing
 
 
 @rule(stage="structure")
-def seen_target(losses: LossCalls, probe: ModelProbe, curve: LossCurve | None = None) -> Finding | None:
+def seen_target(
+    losses: LossCalls, probe: ModelProbe, curve: LossCurve | None = None, traces: CallTraces | None = None
+) -> Finding | None:
     whole = longest(curve) if curve is not None else None
     for use in training(losses, "cross_entropy", "nll_loss"):
         if use.shifted == "next" and (probe.later or 0.0) >= FELT and (probe.earlier is None or probe.earlier >= FELT):
@@ -29,7 +31,7 @@ def seen_target(losses: LossCalls, probe: ModelProbe, curve: LossCurve | None = 
                 saves=NOTHING,
                 because={"later": probe.later or 0.0, "loss": use.last or 0.0},
                 fix="mask what comes later (a causal mask), so that a position sees itself and what came before",
-                where=use.where,
+                where=where_of(traces, "softmax", "scaled_dot_product_attention") or use.where,
                 confidence=CERTAIN,
             )
         copied = whole is not None and (learnt(whole, None) or 0.0) > 1 - NOTHING_LEFT

@@ -7,8 +7,9 @@ Not this:   one pass over a stream, long runs with a slope, or a schedule that h
 """
 
 from netdyno.records.diagnosis import Finding
+from netdyno.records.evidence import ScriptTrace
 from netdyno.records.learning import Gradients, LossCurve
-from netdyno.rules._base import rule
+from netdyno.rules._base import first_place, rule
 from netdyno.rules._learning import NOTHING, course, ends, evaluation, longest, reference, seen, stepper_of
 
 FEW, MOST = 1.5, 5.0  # passes
@@ -17,7 +18,9 @@ LEFT = 0.15  # of knowing nothing: below, little is left to win
 
 
 @rule(suggests=(), stage="outcome")
-def unfinished_training(curve: LossCurve, gradients: Gradients | None = None) -> Finding | None:
+def unfinished_training(
+    curve: LossCurve, gradients: Gradients | None = None, trace: ScriptTrace | None = None
+) -> Finding | None:
     course = longest(curve)
     if course is None or course.passes is None or not FEW < course.passes <= MOST:
         return None
@@ -35,7 +38,7 @@ def unfinished_training(curve: LossCurve, gradients: Gradients | None = None) ->
         saves=NOTHING,
         because={"passes": course.passes, "before": before, "last": last},
         fix="train for more epochs, until the held-out loss stops falling",
-        where=course.where,
+        where=first_place(trace, "epochs") or course.where,
         confidence=0.7,
     )
 

@@ -7,9 +7,11 @@ Try:        follow the module's output to the loss; look for `.detach()`, `.data
 Not this:   frozen parameters (`requires_grad=False`), and networks that only run without gradients (targets, teachers).
 """
 
+from netdyno.records.calls import CallTraces
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.evidence import ParameterUse, Place
 from netdyno.rules._base import rule
+from netdyno.rules._calls import first
 from netdyno.rules._remedies import remedy
 
 # A branch that is taken every second time is missed in eight updates with a chance of 1 in 256.
@@ -17,7 +19,7 @@ UPDATES = 8
 
 
 @rule(suggests=(), stage="structure")
-def unreached_parameters(use: ParameterUse) -> Finding | None:
+def unreached_parameters(use: ParameterUse, traces: CallTraces | None = None) -> Finding | None:
     if use.updates < UPDATES or not use.unreached_count or use.ran is False:
         return None
     return Finding(
@@ -30,12 +32,19 @@ def unreached_parameters(use: ParameterUse) -> Finding | None:
             "updates": float(use.updates),
         },
         fix="connect them with the loss, or say `requires_grad_(False)` when they are meant to stay",
-        where=Place(module=use.unreached[0].rpartition(".")[0] or use.unreached[0]) if use.unreached else None,
+        where=_cut(traces) or (Place(module=use.unreached[0]) if use.unreached else None),
         # Of a module that was seen to run only a rare branch, an expert of many, stays innocent. Nobody looked: it may be
         # a part that training does not need, such as a head for later.
         confidence=0.8 if use.ran else 0.5,
         remedies=remedy("keep-graph"),
     )
+
+
+def _cut(traces: CallTraces | None) -> Place | None:
+    """The one line that takes values out of the graph; of several nobody knows which."""
+    trace = first(traces)
+    lines = {call.where for call in trace.calls if call.name in ("detach", "detach_")} if trace is not None else set()
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _first(use: ParameterUse) -> str:

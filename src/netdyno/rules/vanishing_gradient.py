@@ -48,7 +48,7 @@ def vanishing_gradient(gradients: Gradients, curve: LossCurve) -> Finding | None
         saves=NOTHING,
         because={"fall": fall, "layers": float(len(mixing)), "first_loss": at.start, "last_loss": at.last},
         fix="replace sigmoid or tanh by ReLU, or add residual connections or norm layers",
-        where=Place(module=mixing[0].name.rpartition(".")[0] or mixing[0].name),
+        where=Place(module=mixing[len(mixing) // 2].name),  # it vanishes in the middle, not where it has vanished
         confidence=0.85,
         explains=("learning-rate-too-low",),
         remedies=remedy("norm-between-layers"),

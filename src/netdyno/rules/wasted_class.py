@@ -10,6 +10,7 @@ from typing import Any
 
 from netdyno.records.calls import LossCalls
 from netdyno.records.diagnosis import Finding
+from netdyno.records.samples import Samples
 from netdyno.rules._base import rule
 from netdyno.rules._calls import LIKELY, NOTHING, losses, training, used
 
@@ -17,7 +18,7 @@ PER_CLASS = 10  # labels seen for each class: a class as frequent as the others 
 
 
 @rule(stage="loss")
-def wasted_class(losses: LossCalls) -> Finding | None:
+def wasted_class(losses: LossCalls, samples: Samples | None = None) -> Finding | None:
     for use in training(losses, "cross_entropy", "nll_loss"):
         classes, targets = use.classes or 0, use.times * (use.target_shape[0] if use.target_shape else 0)
         if len(use.input_shape) != 2 or use.shifted or use.ignores == 0 or classes < 3 or targets < PER_CLASS * classes:
@@ -29,7 +30,7 @@ def wasted_class(losses: LossCalls) -> Finding | None:
                 saves=NOTHING,
                 because={"outputs": float(classes), "labels": float(use.distinct)},
                 fix=f"subtract 1 from the labels, and give the model {classes - 1} outputs",
-                where=use.where,
+                where=(samples.targets_where if samples is not None else None) or use.where,
                 confidence=LIKELY,
             )
     return None

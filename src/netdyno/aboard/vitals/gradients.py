@@ -405,9 +405,9 @@ class Gradients(Vital):
             self.facts["homeless_all"] = homeless
         if hidden or "hidden" not in self.facts:
             self.facts["hidden"] = hidden
-            made = self.watch.observer.facts.made
-            lines = [made.line(p) for _, p in _hidden(models[-4:], named) if id(p) not in held and p.requires_grad]
-            self.facts["hidden_where"] = next((place for line in lines if (place := _place(line)) is not None), None)
+            self.facts["hidden_where"] = self._made_at(
+                [p for _, p in _hidden(models[-4:], named) if id(p) not in held and p.requires_grad]
+            )
         self.facts |= {
             "trainable": sum(p.requires_grad for _, p in named.values()),
             "frozen": sum(p.numel() for _, p in named.values() if not p.requires_grad),
@@ -416,11 +416,19 @@ class Gradients(Vital):
             "normalised": any("Norm" in type(m).__name__ for m in modules),
             "recurrent": any(isinstance(m, torch.nn.RNNBase | torch.nn.RNNCellBase) for m in modules),
             "dropout": max(drops, default=None),
+            "dropout_where": self._made_at(
+                [m for m in modules if drops and "Dropout" in type(m).__name__ and getattr(m, "p", None) == max(drops)]
+            ),
             "strange": {
                 entry.index: sum(id(p) not in named for group in entry.optimizer.param_groups for p in group["params"])
                 for entry in self.entries
             },
         }
+
+    def _made_at(self, things: list[Any]) -> dict[str, Any] | None:
+        """The line on which the first of these modules or weights that was seen made was made."""
+        made = self.watch.observer.facts.made
+        return next((place for thing in things if (place := _place(made.line(thing))) is not None), None)
 
     # what is told
 
@@ -450,6 +458,7 @@ class Gradients(Vital):
             "normalised": facts.get("normalised", False),
             "recurrent": facts.get("recurrent", False),
             "dropout": facts.get("dropout"),
+            "dropout_where": facts.get("dropout_where"),
             "hidden_where": facts.get("hidden_where"),
             "backward_where": _place(self.line),
             "optimizer_where": self._first_place("optimizers"),
