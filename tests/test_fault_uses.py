@@ -48,3 +48,8 @@ def test_what_was_taken_out_of_a_function_is_missing_where_its_names_are():
 @pytest.mark.parametrize("text", ["x = 1\n", "def f():\n    pass\n"])
 def test_nothing_changed_is_nothing_used(text: str):
     assert used(text, text) == ()
+
+
+def test_a_changed_default_is_used_where_its_argument_is():
+    before = "def f(width=3):\n    a = 1\n    b = 2\n    return g(width)\n"
+    assert used(before, before.replace("width=3", "width=1")) == (4,)

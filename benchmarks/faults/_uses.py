@@ -35,6 +35,9 @@ def _readers(scope: ast.AST, tree: ast.Module, lines: set[int]) -> set[int]:
     """Lines that read a name of this scope, or an attribute of self, while it has the value that a changed line gave it."""
     found: set[int] = set()
     stores = [(name, node) for node in _own(scope) for name in _stored(node)]
+    if isinstance(scope, Function) and scope.lineno in lines:  # an argument, or its default
+        names = {each.arg for each in ast.walk(scope.args) if isinstance(each, ast.arg)}
+        found |= {node.lineno for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id in names}
     for name, node in stores:
         if node.lineno not in lines and not lines & set(_head(node)):
             continue
@@ -122,11 +125,8 @@ def _left_behind(before: str, tree: ast.Module, after: str) -> set[int]:
         if isinstance(block, LOOPS):
             found |= {each.lineno for each in block.body if not isinstance(each, BLOCKS)}
         elif block is not None:
-            names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            found |= {
-                each.lineno for each in ast.walk(block)
-                if isinstance(each, ast.Name) and each.id in names and each.id != "self"
-            }  # fmt: skip
+            names = {_dotted(each) for each in ast.walk(node)} - {"", "self"}
+            found |= {each.lineno for each in ast.walk(block) if _dotted(each) in names}  # type: ignore[attr-defined]
     return found
 
 
