@@ -10,7 +10,7 @@ from netdyno.records.growth import Growth, Waste
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.measured import Split
 from netdyno.records.modes import Consistency, EvaluationRounds, ModeUse
-from netdyno.records.samples import Samples
+from netdyno.records.samples import Grain, Samples
 from netdyno.records.scores import Scores
 from netdyno.records.shipping import BatcherUse, InplaceWrites, RandomUse, SaveUse, ShippingUse
 
@@ -468,4 +468,5 @@ AnyEvidence = (
     | RandomUse
     | InplaceWrites
     | BatcherUse
+    | Grain
 )

@@ -172,3 +172,17 @@ class Samples(Evidence, frozen=True, kw_only=True):
         if self.guess_loss is None or self.last_loss is None or self.guess_loss <= 0:
             return None
         return 1 - self.last_loss / self.guess_loss
+
+
+class Grain(Evidence, frozen=True, kw_only=True):
+    """How coarse the images are that a model is given in training, over `looks` batches.
+
+    In all of them each image of `height` by `width` pixels consists of squares of `block` by `block` equal pixels; 1 says that
+    neighbours differ.
+    """
+
+    looks: int
+    block: int
+    height: int
+    width: int
+    where: Place | None = None
