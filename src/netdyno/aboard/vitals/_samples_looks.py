@@ -225,16 +225,21 @@ def _slices(fresh: list[Rows], task: dict[str, Any]) -> dict[str, Any]:
     """The group of rows of the last evaluation that is answered worst, next to what their classes let expect."""
     import torch
 
-    if not fresh or task["task"] != "classes":
+    kept = [rows for rows in fresh if rows.x is not None]
+    if not kept or task["task"] != "classes" or not kept[0].floating:
         return {}
-    end = fresh[-1].update
-    told = [
-        r for r in fresh if r.update == end and r.x is not None and r.predictions is not None and r.labels is not None
-    ]
+    told = [r for r in fresh if r.update == fresh[-1].update and r.predictions is not None and r.labels is not None]
     answers = _answers(told, task)
-    if answers is None or not told[0].floating:
+    if answers is None:
         return {}
-    return weakest(torch.cat([rows.x for rows in told]), answers[0] == answers[1], answers[1].long())
+    # The numbers of a row are kept in the first rounds only, where it has the same print.
+    known, order = torch.cat([rows.prints for rows in kept]).sort()
+    asked = torch.cat([rows.prints for rows in told])
+    at = torch.searchsorted(known, asked).clamp(max=len(known) - 1)
+    seen = known[at] == asked
+    x = torch.cat([rows.x for rows in kept])[order[at[seen]]]
+    said, right = answers
+    return weakest(x, (said == right)[seen], right[seen].long())
 
 
 def _recall(said: Any, right: Any, classes: int) -> list[float | None]:
