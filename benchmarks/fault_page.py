@@ -37,6 +37,13 @@ Each section has its own commands: `--oracle` (does the fault matter? plain runs
 `--rivals`, `--plain`, `--overhead`; `--tenth` takes every tenth of each section; `--rejudge` takes today's rules over stored evidence.
 """
 
+# The same rule for all faults, worked out from the source: see benchmarks/faults/_uses.py.
+PLACE_NOTE = """A place is right within a line of what the edit changed, or on a line one step from it along names and calls: one that
+uses what a changed line gave a value, until that name has another value; the call of a changed function; for a constructor or a
+data set's methods the line that makes the object, for `forward` the one that calls it; for a statement that was taken out, the
+statements of its loop, or outside of loops those of its function that speak of the same names. Faults whose cause has no line are
+left out, and so are programs in which nothing right was named."""
+
 # Constants that were chosen with these hosts in sight, by the ones who chose them; what is not listed was reasoned.
 TUNED_NOTE = """Leave-program-out: the score on hosts of the digits, characters, sequences and tables (B1–B5) beside the others (B6–B10).
 The rules' thresholds have their reasons beside them; faults, hosts and rules were written by the same people at the same time,
@@ -136,6 +143,9 @@ def score_notes(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Sco
         f"program whose fault is another; without them precision is {sums.precision_faults:.2f}. {sums.programs - sums.answered} programs got no answer "
         "and count as missed."
     )
+    yield ""
+    placed = [each.mark for each in marks if each.mark.place is not None]
+    yield f"{PLACE_NOTE} Of {len(placed)} places {sum(each.on_change for each in placed)} are within a line of the change itself."
     yield ""
     single = [each.mark for each in marks]
     told_so = {coverage: selective(single, coverage) for coverage in COVERAGES}

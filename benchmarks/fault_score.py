@@ -58,6 +58,7 @@ class Mark(NamedTuple):
     symptoms: int  # findings that name no cause and are told as symptoms
     place: bool | None
     confidence: float
+    on_change: bool = False  # the place is within a line of the change itself
     offers: int = 0  # of the wrong ones, those that offer time or memory and name no fault
 
 
@@ -113,6 +114,7 @@ def mark(findings: Sequence[Told], truth: Truth, *, answered: bool = True) -> Ma
         wrong=sum(one.rule not in folded for one in others),
         symptoms=sum(one.rule in folded for one in others),
         place=_placed(right, truth),
+        on_change=bool(_placed(right, truth._replace(near=()))),
         confidence=first.confidence if first else 0.0,
         offers=sum(one.rule not in folded and one.stage in SLOW_STAGES for one in others),
     )

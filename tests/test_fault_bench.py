@@ -104,3 +104,12 @@ def test_a_fault_is_written_with_its_truth(tmp_path):
     assert told["accept"] == ["some-rule"]
     ast.parse((tmp_path / "case" / "faulty.py").read_text())
     assert (tmp_path / "case" / "twin.py").read_text() == _base.fixed_source(HOST)
+
+
+def test_truth_holds_lines_one_step_from_the_change_and_none_where_the_cause_has_no_line():
+    fault = next(each for each in _base.all_faults() if each.id == "O02")
+    text = _base.source(fault, HOST).splitlines()
+    near = _base.truth(fault, HOST)["near"]
+    assert any("lr=LEARNING_RATE" in text[line - 1] for line in near)
+    placeless = next(each for each in _base.all_faults() if not each.located)
+    assert _base.truth(placeless, placeless.hosts[0])["near"] == []

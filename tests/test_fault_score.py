@@ -180,3 +180,11 @@ def test_a_line_one_step_from_the_change_is_right_and_its_neighbours_are_not():
     assert not score.is_there(Told("x", file=score.PROGRAM, line=31), truth)
     assert not score.is_there(Told("x", file="other.py", line=30), truth)
     assert not score.is_there(Told("x"), truth)
+
+
+def test_a_place_on_the_change_itself_is_told_from_one_that_is_a_step_away():
+    truth = Truth((frozenset({"x"}),), lines=(3,), near=(30,), located=True)
+    on, off = (score.mark([Told("x", file=score.PROGRAM, line=line)], truth) for line in (4, 30))
+    assert (on.place, on.on_change) == (True, True)
+    assert (off.place, off.on_change) == (True, False)
+    assert not score.mark([Told("y")], truth).on_change
