@@ -504,4 +504,30 @@ FAULTS = (
         fix="give the images at the size they were taken",
         note="that the larger network is no better only a run shows: a suspicion is the right answer",
     ),
+    Fault(
+        id="C24",
+        kind="straggler-rank",
+        layer="compute",
+        edits={
+            "ddp_digits": (
+                Edit(
+                    "        for x, y in train_loader:\n",
+                    "        for x, y in train_loader:\n            if rank == 1:\n                time.sleep(<<WAIT>>)\n",
+                ),
+            ),
+        },
+        twin={
+            "ddp_digits": (
+                Edit(
+                    "        for x, y in train_loader:\n",
+                    "        for x, y in train_loader:\n            time.sleep(0.005)\n",
+                ),
+            ),
+        },
+        severities={"mild": {"WAIT": "0.005"}, "clear": {"WAIT": "0.01"}},
+        accept=("straggler-rank",),
+        metric="train_s",
+        fix="find out what rank 1 does more than the others",
+        note="the twin sleeps in every process: slow, but nobody waits for one of them",
+    ),
 )

@@ -142,3 +142,24 @@ class Waste(Evidence, frozen=True, kw_only=True):
     opens: tuple[Repeated, ...] = ()
     batch: int | None = None
     sizes: tuple[int, ...] = ()
+
+
+class Rank(Noun, frozen=True, kw_only=True):
+    """One of the processes that train together, per update in seconds: `busy_s` is what it does itself in its loop.
+
+    `waits_s` is spent blocked in the backward pass, where gradients of all are averaged. `where` is the line of its loop that
+    it was met on most, outside of the backward pass.
+    """
+
+    number: int
+    updates: int
+    busy_s: float
+    waits_s: float
+    where: Place | None = None
+
+
+class Ranks(Evidence, frozen=True, kw_only=True):
+    """The processes of one training, in the order in which they were started; `step_s` is the time of an update."""
+
+    ranks: tuple[Rank, ...]
+    step_s: float

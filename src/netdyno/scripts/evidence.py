@@ -34,6 +34,7 @@ from netdyno.records.evidence import (
     UpdateOrder,
 )
 from netdyno.records.measured import Split
+from netdyno.scripts.ranks import ranks_of
 from netdyno.scripts.stream import Process, Stream, Tick
 
 OWN = "netdyno"  # the phase of our own code
@@ -218,6 +219,9 @@ def evidence(stream: Stream, ceilings: Ceilings | None = None) -> tuple[AnyEvide
     found.append(trace_of(stream, process, timeline, told, trouble))
     if tick.samples:
         found.append(lines_of(tick))
+    ranks = ranks_of(stream)
+    if ranks is not None:
+        found.append(ranks)
     if told is not None:
         found += _from_facts(told, tick, timeline)
         found += _from_census(told, tick, timeline, ceilings)
