@@ -483,9 +483,9 @@ FAULTS = (
             CNN: (
                 Edit("EPOCHS = 12\n", "EPOCHS = 5\n"),
                 Edit(
-                    "    images = (digits.images / 16.0).astype(np.float32)\n",
-                    "    images = (digits.images / 16.0).astype(np.float32)\n"
-                    "    images = images.repeat(<<TIMES>>, axis=1).repeat(<<TIMES>>, axis=2)\n",
+                    "        return torch.from_numpy(image).unsqueeze(0), int(self.labels[index])\n",
+                    "        image = image.repeat(<<TIMES>>, axis=0).repeat(<<TIMES>>, axis=1)\n"
+                    "        return torch.from_numpy(image).unsqueeze(0), int(self.labels[index])\n",
                 ),
                 Edit("nn.Linear(32 * 2 * 2, 10)", "nn.Linear(32 * 4 * <<TIMES>> ** 2, 10)"),
             ),

@@ -241,4 +241,45 @@ FAULTS: tuple[Fault, ...] = (
         accept=("augmented-evaluation",),
         fix="no augmentation for validation",
     ),
+    Fault(
+        id="P09",
+        kind="other-padding-side",
+        layer="deployment",
+        edits={
+            "chars_transformer": (
+                Edit(
+                    "def evaluate(model, loader, criterion):\n",
+                    "def serve(texts):\n"
+                    "    ids = torch.full((len(texts), LENGTH), PAD)\n"
+                    "    for row, text in enumerate(texts):\n"
+                    "        ids[row, LENGTH - len(text) :] = torch.tensor([ALPHABET.index(c) for c in text])\n"
+                    "    return ids[:, :-1], ids[:, 1:]\n\n\n"
+                    "def evaluate(model, loader, criterion):\n",
+                ),
+                Edit(
+                    "DataLoader(val_texts, batch_size=100, collate_fn=collate)",
+                    "DataLoader(val_texts, batch_size=100, collate_fn=serve)",
+                ),
+            ),
+        },
+        twin={
+            "chars_transformer": (
+                Edit(
+                    "def evaluate(model, loader, criterion):\n",
+                    "def serve(texts):\n"
+                    "    ids = torch.full((len(texts), LENGTH), PAD)\n"
+                    "    for row, text in enumerate(texts):\n"
+                    "        ids[row, : len(text)] = torch.tensor([ALPHABET.index(c) for c in text])\n"
+                    "    return ids[:, :-1], ids[:, 1:]\n\n\n"
+                    "def evaluate(model, loader, criterion):\n",
+                ),
+                Edit(
+                    "DataLoader(val_texts, batch_size=100, collate_fn=collate)",
+                    "DataLoader(val_texts, batch_size=100, collate_fn=serve)",
+                ),
+            ),
+        },
+        accept=("other-padding-side",),
+        fix="pad on the side that the model was trained with",
+    ),
 )

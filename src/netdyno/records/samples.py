@@ -164,6 +164,10 @@ class Samples(Evidence, frozen=True, kw_only=True):
     spike_rows: int = 0
     pad_share: float | None = None
     pad_id: int | None = None
+    pad_front: float | None = None
+    pad_back: float | None = None
+    eval_pad_front: float | None = None
+    eval_pad_back: float | None = None
     loaders: tuple[LoaderRows, ...] = ()
 
     @property

@@ -15,6 +15,8 @@ AGAIN = 0.9
 OUTSIDE = 30.0
 # Where more rows than this are far out it is how the numbers are distributed.
 FEW = 0.02
+# An id at an end of rows that fills more than this share of them is padding: a start or end mark fills less.
+PADDED = 0.05
 
 
 def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], updates: int) -> dict[str, Any] | None:
@@ -47,6 +49,7 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
     told |= _bad(train, fresh, loaders)
     told |= _spikes(early)
     told |= _pads(early)
+    told |= _padding(early, fresh)
     told |= _batches(early, task)
     x, y, held_x, held_y = tables(early, fresh)
     told["looked"] = 0 if x is None else len(x)
@@ -372,6 +375,35 @@ def _pads(early: list[Rows]) -> dict[str, Any]:
     if len(padded) < 4 or len({pad for pad, _ in padded}) > 1:
         return {}
     return {"pad_id": padded[0][0], "pad_share": sum(share for _, share in padded) / len(padded)}
+
+
+def _padding(early: list[Rows], fresh: list[Rows]) -> dict[str, Any]:
+    """At which end training's rows are padded, and evaluation's, with the id that fills an end of training's rows."""
+    import torch
+
+    sides = [[rows.x for rows in calls if rows.x is not None][:50] for calls in (early, fresh)]
+    if not all(sides) or early[0].floating or early[0].width < 8:
+        return {}
+    train, held = (torch.cat(side) for side in sides)
+    found = [
+        (max(_ends(train, pad)), pad) for pad in {float(train[:, 0].mode().values), float(train[:, -1].mode().values)}
+    ]
+    share, pad = max(found)
+    if share < PADDED:
+        return {}
+    return dict(
+        zip(
+            ("pad_front", "pad_back", "eval_pad_front", "eval_pad_back"),
+            (*_ends(train, pad), *_ends(held, pad)),
+            strict=True,
+        )
+    )
+
+
+def _ends(x: Any, pad: float) -> tuple[float, float]:
+    """The shares of positions that this id fills before the first other id, and behind the last one."""
+    same = (x == pad).long()
+    return tuple(float(side.cumprod(1).sum()) / x.numel() for side in (same, same.flip(1)))  # type: ignore[return-value]
 
 
 def _batches(early: list[Rows], task: dict[str, Any]) -> dict[str, Any]:
