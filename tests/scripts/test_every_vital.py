@@ -11,7 +11,14 @@ from netdyno.targets.script import parse
 
 HOSTS = Path(__file__).resolve().parents[2] / "benchmarks" / "faults" / "hosts"
 # One of each kind: batch norm and a loader, functional code, attention, recurrence, several optimizers, saves and frozen parts.
-CHOSEN = ("digits_cnn", "digits_mlp_functional", "chars_transformer", "sequences_gru", "mixtures_gan", "finetune_digits")
+CHOSEN = (
+    "digits_cnn",
+    "digits_mlp_functional",
+    "chars_transformer",
+    "sequences_gru",
+    "mixtures_gan",
+    "finetune_digits",
+)
 
 
 def ridden(host, *, vitals, monkeypatch):
