@@ -47,13 +47,13 @@ FAULTS = (
                 ),
             ),
             MLP: (
-                Edit("EPOCHS = 20\n", "EPOCHS = 6\n"),
+                Edit("EPOCHS = 20\n", "EPOCHS = 4\n"),
                 Edit("import DataLoader, TensorDataset\n", "import DataLoader, Dataset, TensorDataset\n"),
                 Edit(
                     "def load_data():\n",
                     "class Scans(Dataset):\n    def __init__(self, images, labels):\n        self.images, self.labels = images, labels\n\n"
                     "    def __len__(self):\n        return len(self.labels)\n\n"
-                    "    def __getitem__(self, index):\n        time.sleep(<<WAIT>>)\n"
+                    "    def __getitem__(self, index):\n        time.sleep(4 * <<WAIT>>)\n"
                     "        return self.images[index], self.labels[index]\n\n\ndef load_data():\n",
                 ),
                 Edit(
