@@ -27,7 +27,7 @@ def reopened_files(waste: Waste, timeline: StepTimeline) -> Finding | None:
     at = f" ({os.path.basename(worst.where.file or '?')}:{worst.where.line})" if worst.where is not None else ""
     return Finding(
         says=f"`{worst.what}` was opened {worst.times} times while batches were made, which takes {share:.0%} of the time{at}",
-        layer="compute",
+        layer="data",
         saves=Saving(low=share / 4, high=share),
         because={"opens": float(worst.times), "updates": float(waste.updates), "share": share},
         fix="open the file once and keep the handle, or map it to memory (`np.load(..., mmap_mode='r')`, `np.memmap`)",
