@@ -131,6 +131,8 @@ def assembled(ids: Iterable[str] | None, *, hosts: str = "first", severity: str 
         for host in fault.hosts[: 1 if hosts == "first" else None]:
             for grade in _grades(fault, severity):
                 entry = Entry("faulty", fault.id, host, grade, truth=truth_of(fault, host, grade))
+                if fault.kind == "none":  # a change that does nothing: silence is right
+                    entry = Entry("control", fault.id, host, grade)
                 add(entry, _base.source(fault, host, grade), fault.environment)
             twin = _base.twin_source(fault, host)
             if twin != _base.fixed_source(host):
