@@ -328,7 +328,7 @@ FAULTS = (
             ),
         },
         twin={FORMER: (Edit("EPOCHS = 8\n", "EPOCHS = 3\n"), LIMITED)},
-        accept=("memory-pressure", "exhausted-memory"),
+        accept=("memory-pressure",),
         metric="peak_mb",
         fix="a smaller batch, or several of them for an update",
         note="so near the limit that whoever watches from within may take what is left: then the script ends for want of memory",
