@@ -285,7 +285,8 @@ FOOT = """## What falls short
   costs nothing that can be measured. The reads are counted and stand in the record. The Siamese loader's fixed order is told as
   a suspicion, since its batches show no labels.
 - `contended-machine` is about the machine at that hour, not about a script.
-- Scripts were tuned for the seconds named in the command on one core, one run each, whatever came of it. With steps of half a second
+- Scripts were tuned for 150 seconds (ten of them) or 300 to 500 on one core, one run each, whatever came of it but for two whose
+  patch or attribution did not fit into the first budget. With steps of half a second
   that is one trial; with the default of ten minutes more is tried.
 """
 HEAD = """# Public scripts
