@@ -446,6 +446,8 @@ def _loader(
         if rows.loader == number and rows.group is not None:
             by_pass.setdefault(rows.passes, []).append(rows.prints)
     passes = [torch.cat(parts) for parts in by_pass.values()]
+    if len(passes) > 2 and len(passes[-1]) < len(passes[-2]):
+        passes.pop()  # where nobody listened any more, or the script was stopped: a part of a pass
     largest = max(passes, key=len)
     _, counts = largest.unique(return_counts=True)
     ever = len(torch.cat(passes).unique())
