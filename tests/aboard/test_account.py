@@ -179,3 +179,14 @@ def test_a_thread_that_is_put_aside_while_its_clock_is_read_waits_in_the_phase_t
     made.push(FORWARD)
     made.switch(DATA)
     assert made.phases() == {"after netdyno": [100 * US, 800 * US, 0], "forward": [5 * US, 0, 0]}
+
+
+def test_a_phase_around_one_in_which_a_burst_began_ends_in_a_gap_that_exists():
+    ticks = iter(range(0, 10_000_000, 100))
+    account = Account(Clocks(lambda: next(ticks), lambda: 0, lambda: 0))
+    account.start(OPTIMIZER)  # a burst begins at the end of an update, within a scaler's step
+    account.leave(OPTIMIZER)  # the optimizer's
+    account.pop()  # the scaler's, which was pushed before the burst
+    account.push(OPTIMIZER)  # the scaler's update
+    account.pop()
+    assert sum(sum(parts) for parts in account.phases().values()) > 0

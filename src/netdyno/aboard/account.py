@@ -199,8 +199,8 @@ class Account:
 
     def leave(self, phase: int) -> None:
         """End what is on as if it were `phase`."""
-        if not self.stack:  # the account began within this phase
-            self.switch(GAP + phase)
+        if not self.stack:  # the account began within this phase, or was stopped within it
+            self.switch(phase if phase >= GAP else GAP + phase)
             return
         outer = self.stack.pop()
         if self.stack:

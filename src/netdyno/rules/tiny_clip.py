@@ -29,6 +29,8 @@ from netdyno.rules._learning import (
 )
 from netdyno.rules._remedies import remedy
 
+# Steps that train move a weight by about a thousandth of its size. Where they are clipped and still a fifth of that, others are at fault.
+SMALL = 2e-4
 NEAR = 0.1  # a random matrix that moved by less than a tenth of its size still computes about what it did
 
 
@@ -40,7 +42,8 @@ def tiny_clip(gradients: Gradients, curve: LossCurve) -> Finding | None:
     if course is None or stepper is None or share is None or not learns_little(course, stepper):
         return None
     moved = middle([one.moved for one in matrices(gradients, stepper)])
-    if moved is None or moved > NEAR:
+    ratio = middle([one.ratio for one in matrices(gradients, stepper) if one.ratio is not None])
+    if moved is None or moved > NEAR or (ratio is not None and ratio > SMALL):
         return None
     clip = min(gradients.clips, key=lambda one: one.limit / one.norm if one.norm else 1.0)
     at = ends(course)
@@ -58,12 +61,18 @@ def tiny_clip(gradients: Gradients, curve: LossCurve) -> Finding | None:
 
 
 _TIGHT = (Clipping(where=Place(file="train.py", line=41), looks=12, clipped=12, limit=0.001, norm=2.0),)
-_NEAR = (weight(moved=0.01), weight("head.weight", moved=0.02))
+_NEAR = (weight(moved=0.01, ratio=2e-6), weight("head.weight", moved=0.02, ratio=3e-6))
+_STEADY = (weight(moved=0.05, ratio=6e-4), weight("head.weight", moved=0.06, ratio=5e-4))
 _SGD = (stepper(kind="SGD"),)
 SICK = ((seen(*_NEAR, steppers=_SGD, clips=_TIGHT), curve(*STAYS, kind="SGD")),)
-# It learns all the same; a usual limit; weights moved, so something else is wrong.
+# It learns all the same; a usual limit; weights moved, so something else is wrong; a recurrent network whose clipped steps are
+# of a usual size.
 WELL = (
     (seen(*_NEAR, steppers=_SGD, clips=_TIGHT), curve(*FALLS, kind="SGD")),
     (seen(*_NEAR, clips=(Clipping(where=None, looks=12, clipped=11, limit=1.0, norm=2.0),)), curve(*STAYS)),
     (seen(clips=_TIGHT), curve(*STAYS)),
+    (
+        seen(*_STEADY, steppers=_SGD, clips=(Clipping(where=None, looks=5, clipped=5, limit=1.0, norm=54.0),)),
+        curve(*STAYS, kind="SGD"),
+    ),
 )

@@ -470,7 +470,8 @@ class Gradients(Vital):
         if len(kept) < 2 or any(passes < 0 for _, passes in kept):
             return len(kept), None
         begins = [passes for _, passes in kept]
-        return len(kept), float(max(b - a for a, b in pairwise(begins)))
+        # The usual distance: of those that came while nobody listened, some are missing.
+        return len(kept), float(median(b - a for a, b in pairwise(begins)))
 
     def _first_place(self, kind: str) -> dict[str, Any] | None:
         places = self.watch.observer.facts.places.summary().get(kind)
