@@ -303,6 +303,11 @@ def _yes(value: bool | None) -> str:
     return "" if value is None else "yes" if value else "no"
 
 
+def tempts(program: object) -> str:
+    """What a healthy program tempts; a fault without effect tempts a claim that its fix helps."""
+    return str(getattr(program, "tempts", "a claim that a change without effect helps"))
+
+
 def control_rows(bench: Bench, answers: Mapping[str, Answer]) -> Iterator[str]:
     """Each control and unknown program, what it tempts, and what was said."""
     programs = {each.id: each for each in (*controls.CONTROLS, *unknown.UNKNOWN)}
@@ -316,7 +321,7 @@ def control_rows(bench: Bench, answers: Mapping[str, Answer]) -> Iterator[str]:
                 "nothing" if answer.status == "answered" else answer.status
             )
             healthy_so = _yes(judged.get(name_of(entry), {}).get("healthy")) or "not asked"
-            yield f"| {entry.id} | {entry.host} | {programs[entry.id].tempts} | {said} | {healthy_so} |"
+            yield f"| {entry.id} | {entry.host} | {tempts(programs.get(entry.id))} | {said} | {healthy_so} |"
 
 
 def shortcomings(bench: Bench, answers: Mapping[str, Answer], marks: Sequence[Scored]) -> Iterator[str]:
