@@ -34,7 +34,7 @@ class Config(NamedTuple):
     warmup: int = 2
     losses: bool = False
     vitals: bool = False
-    share: float = 0.02
+    share: float = 0.015
     remedies: tuple[Mapping[str, Any], ...] = ()
     shift: int = 0
     lab: int | None = None

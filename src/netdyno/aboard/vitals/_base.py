@@ -22,7 +22,7 @@ NEWCOMERS = 6
 WHOLE, EARLY, BLOCK = 200, 2000, 50
 # In between one update in so many is heard all the same: how well the model does must not be known from the beginning only.
 SPARSE = 64
-LISTENS, LISTENS_EARLY = 0.02, 0.05
+LISTENS, LISTENS_EARLY = 0.01, 0.03
 # Seconds that looks may take at the end, when the script has nothing more to do.
 AT_THE_END_S = 6.0
 # What a look at an evaluation may cost before any time has passed to take a share of.
