@@ -22,7 +22,8 @@ HEAD = """# Small faults from real life
 
 `python benchmarks/cases.py FOLDER`: each case is a script with a fault that people reported, the same script repaired, and a
 truth file; and healthy scripts that tempt a false alarm (kind none). What `netdyno doctor train.py` says first of either,
-suspicions left out. No rule was tuned to one of them; some source rules were written after a case was seen to be missed.
+suspicions left out. No constant was tuned to one of them, but whoever wrote the rules had read the cases, and some rules were
+written after a case was seen to be missed: this shows what the doctor can see, not how it does on cases that nobody here knows.
 """
 LIMIT_S = 600  # of one script on a busy machine: past it the doctor has failed
 
