@@ -35,11 +35,16 @@ def kind(code: CodeType) -> int:
     return found
 
 
+def is_ours(file: str) -> bool:
+    """True for a file of those who ride aboard."""
+    return os.path.abspath(file).startswith(_HERE)
+
+
 def _by_file(file: str) -> int:
     if file.startswith("<"):  # generated code, e.g. frozen importlib; an exec of the user has no file to show either
         return FRAMEWORK
     path = os.path.abspath(file)
-    if path.startswith(_HERE):
+    if is_ours(path):
         return OURS
     if "site-packages" in path or "dist-packages" in path or path.startswith(_LIBRARIES):
         return FRAMEWORK

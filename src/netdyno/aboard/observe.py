@@ -176,6 +176,7 @@ class Observer:
 
         self.vitals = _base.Watch(self, self.config.share)
         _losses.patch(self._patches, self, self.vitals)
+        hide(__package__)  # these came after the others were hidden
         made.patch(self._patches, self, self.facts.made)
 
     @property

@@ -10,16 +10,20 @@ Not this:   a round of one batch, a printed mean, a few rounds in which numbers 
 from netdyno.records.base import Place
 from netdyno.records.diagnosis import Finding, Saving
 from netdyno.records.learning import LossCurve
-from netdyno.records.modes import EvaluationRounds
+from netdyno.records.modes import EvaluationRound, EvaluationRounds
 from netdyno.rules._base import rule
 
 # That a number of three digits meets another by chance happens once in a hundred rounds, and not four times.
 ROUNDS, SHARE = 4, 0.8
+# Two calls in a round may be two data sets, each with its own number: the test set's comes last, and is printed beside the training set's.
+BATCHES = 3
 
 
 @rule(stage="use")
 def last_batch_metric(rounds: EvaluationRounds, curve: LossCurve | None = None) -> Finding | None:
     if rounds.printed < ROUNDS or rounds.printed_last < SHARE * rounds.printed or rounds.printed_mean:
+        return None
+    if not rounds.rounds or max(one.batches for one in rounds.rounds) < BATCHES:
         return None
     off = [
         abs(one.last_loss - one.loss) / abs(one.loss) for one in rounds.rounds if one.loss and one.last_loss is not None
@@ -42,9 +46,16 @@ def _loss(curve: LossCurve | None) -> Place | None:
     return held[0] if held else None
 
 
-def _rounds(printed: int, last: int, mean: int) -> EvaluationRounds:
-    return EvaluationRounds(updates=100, rounds=(), printed=printed, printed_last=last, printed_mean=mean)
+def _rounds(printed: int, last: int, mean: int, batches: int = 8) -> EvaluationRounds:
+    each = (EvaluationRound(update=100, batches=batches, rows=50 * batches, loss=0.4, last_loss=0.5),)
+    return EvaluationRounds(updates=100, rounds=each, printed=printed, printed_last=last, printed_mean=mean)
 
 
 SICK = ((_rounds(10, 10, 0),), (_rounds(10, 9, 0),))
-WELL = ((_rounds(10, 0, 10),), (_rounds(10, 1, 9),), (_rounds(2, 2, 0),), (_rounds(10, 9, 1),))
+WELL = (
+    (_rounds(10, 0, 10),),
+    (_rounds(10, 1, 9),),
+    (_rounds(2, 2, 0),),
+    (_rounds(10, 9, 1),),
+    (_rounds(5, 5, 0, batches=2),),
+)

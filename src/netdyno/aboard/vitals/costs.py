@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, ClassVar
 from weakref import ref
 
+from .. import frames
 from ..account import DATA, OPTIMIZER
 from ..frames import Line, user_line
 from ._base import Call, Vital, Watch
@@ -330,8 +331,8 @@ def _recompiled() -> tuple[list[dict[str, Any]], int, float]:
         key = (str(one.co_name), str(one.co_filename), int(one.co_firstlineno or 0))
         seconds = float(one.entire_frame_compile_time_s or 0.0)
         spent += seconds
-        if one.co_name is None:
-            continue  # a frame that was not taken on, as after the limit
+        if one.co_name is None or frames.is_ours(str(one.co_filename)):
+            continue  # a frame that was not taken on, as after the limit; or what we do to a model at the end
         entry = told.setdefault(
             key,
             {"function": key[0], "where": {"file": key[1], "line": key[2]}, "times": 0, "seconds": 0.0, "reason": ""},
