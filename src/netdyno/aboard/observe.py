@@ -24,9 +24,6 @@ from .view import View
 BACKWARDS = 12
 # With an optimizer in sight accumulation may be long; 256 micro-batches are the most that was ever met.
 BACKWARDS_BEFORE_AN_OPTIMIZER = 256
-# Forwards, or batches, without any backward pass. Evaluation before training is commonly shorter than this.
-FORWARDS = 64
-FORWARDS_BEFORE_AN_OPTIMIZER = 2000
 # Below this an update costs so little that watching each would show: watch some in a row, and count the rest.
 QUICK_NS = 2_000_000
 BURST, PERIOD = 50, 500

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from netdyno.lint._base import Hit, lint
 from netdyno.lint._python import Python, method
 
-STATISTICS = ("reset_running_stats", ".momentum", "bn", "batchnorm", "batch_norm")
-
 
 @lint(
     fix="reset the statistics, put the BatchNorm layers in training mode and run many batches under `no_grad`",

@@ -306,23 +306,6 @@ class ModelProbe(Evidence, frozen=True, kw_only=True):
     parameters: int = 0
 
 
-class FunctionCheck(Noun, frozen=True, kw_only=True):
-    """The gradient of a function with a backward of its own, along one direction: as it says, and as differences say."""
-
-    name: str
-    where: Place | None
-    says: float
-    differences: float
-    rough: float
-    identity: bool = False
-
-
-class FunctionChecks(Evidence, frozen=True, kw_only=True):
-    """Functions with a backward pass of their own, each checked on one small input of the run."""
-
-    functions: tuple[FunctionCheck, ...]
-
-
 class NonFinite(Evidence, frozen=True, kw_only=True):
     """The first NaN or infinity of a run, and where it came from.
 

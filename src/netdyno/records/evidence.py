@@ -5,7 +5,7 @@ import msgspec
 from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told from here too
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
-from netdyno.records.calls import CallTraces, FunctionChecks, LossCalls, ModelProbe, NonFinite
+from netdyno.records.calls import CallTraces, LossCalls, ModelProbe, NonFinite
 from netdyno.records.growth import Growth, Ranks, Waste
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.measured import Split
@@ -455,7 +455,6 @@ AnyEvidence = (
     | CallTraces
     | LossCalls
     | ModelProbe
-    | FunctionChecks
     | NonFinite
     | Scores
     | LossCurve

@@ -199,7 +199,7 @@ class EvaluationRounds(Evidence, frozen=True, kw_only=True):
     """Evaluation round by round (the last ones of a long run), and what was said of it.
 
     Of `printed` rounds after which numbers were printed, `printed_last` showed the last batch's loss or accuracy and not the
-    round's, `printed_mean` the round's own. `seeded_again` is how often the same seed was set again after updates. `restored`
+    round's, `printed_mean` the round's own. `restored`
     says that weights were loaded into a trained model after the last update. `kept_compared` says that an `if` which asks for the larger
     of two values stands around the line that keeps weights.
     """
@@ -213,5 +213,4 @@ class EvaluationRounds(Evidence, frozen=True, kw_only=True):
     printed_where: Place | None = None
     kept_where: Place | None = None
     kept_compared: bool = False
-    seeded_again: int = 0
     restored: bool = False

@@ -180,11 +180,10 @@ class SeededRun(Noun, frozen=True, kw_only=True):
 
 
 class RandomUse(Evidence, frozen=True, kw_only=True):
-    """Who takes random numbers from PyTorch's own generator: `rounds` evaluations, `consuming` of them with a shuffled loader."""
+    """Who takes random numbers from PyTorch's own generator, over `rounds` evaluations."""
 
     seeds: int
     rounds: int
-    consuming: int
     parted: tuple[SeededRun, ...] = ()
     where: Place | None = None
 

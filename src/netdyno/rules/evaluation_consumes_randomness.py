@@ -37,9 +37,9 @@ def evaluation_consumes_randomness(use: RandomUse) -> Finding | None:
 
 def _use(*, same: int = 24, evaluations: int = 2, other: int = 1) -> RandomUse:
     run = SeededRun(seed=7, same=same, evaluations=evaluations, other_evaluations=other, apart=0.05)
-    return RandomUse(seeds=3, rounds=9, consuming=0, parted=(run,), where=Place(file="train.py", line=28))
+    return RandomUse(seeds=3, rounds=9, parted=(run,), where=Place(file="train.py", line=28))
 
 
 SICK = ((_use(),),)
 # Other settings from the start; parted without any evaluation; one run only.
-WELL = ((_use(same=0),), (_use(evaluations=1, other=1),), (RandomUse(seeds=1, rounds=4, consuming=0),))
+WELL = ((_use(same=0),), (_use(evaluations=1, other=1),), (RandomUse(seeds=1, rounds=4),))

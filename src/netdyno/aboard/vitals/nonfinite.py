@@ -11,8 +11,6 @@ from .probe import undisturbed
 
 # The parameters that a backward pass reaches last are the first ones: what is broken on the way arrives there.
 FIRST_PARAMETERS = 3
-# So many updates after it a run has either come back or not.
-AFTER = 200
 NODES = 400  # of a graph, from the loss on
 # Nodes of a graph whose slope is infinite somewhere.
 STEEP = ("Sqrt", "Norm", "Div", "Pow", "Log", "Rsqrt", "Reciprocal", "Acos", "Asin", "Std", "Atan2", "Cdist")

@@ -29,7 +29,7 @@ class Randomness(Vital):
 
         super().__init__(watch)
         self.runs: list[Run] = []
-        self.seeds = self.rounds = self.consuming = 0
+        self.seeds = self.rounds = 0
         self.round_at = -1
         self.marks: list[int] = []
         self.line: Line | None = None
@@ -72,7 +72,6 @@ class Randomness(Vital):
         return {
             "seeds": self.seeds,
             "rounds": self.rounds,
-            "consuming": self.consuming,
             "parted": self._parted(),
             "where": {"file": self.line.file, "line": self.line.line}
             if self.line is not None and self.line.file

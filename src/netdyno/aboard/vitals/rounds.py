@@ -76,8 +76,6 @@ class Rounds(Vital):
         self.kept_line: Line | None = None
         self.kept_stack: list[Line] = []
         self.print_line: Line | None = None
-        self.seeds: dict[int, int] = {}
-        self.seeded_again = 0
         self.restored_at = -1
         self.last_update = -1
         self._listen()
@@ -89,7 +87,6 @@ class Rounds(Vital):
         replace("rounds state", torch.nn.Module, "state_dict", self._keeping)
         replace("rounds load", torch.nn.Module, "load_state_dict", self._loading)
         replace("rounds save", torch, "save", self._saving)
-        replace("rounds seed", torch, "manual_seed", self._seeding)
         replace("rounds print", builtins, "print", self._printing)
 
     def _noted(self, original: Any, note: Any) -> Any:
@@ -128,16 +125,6 @@ class Rounds(Vital):
                 self.restored_at = self.watch.updates
 
         return self._noted(original, loaded)
-
-    def _seeding(self, original: Any) -> Any:
-        def seeded(args: tuple[Any, ...], _kwargs: dict[str, Any], _frame: Any) -> None:
-            updates = self.watch.updates
-            if args and isinstance(args[0], int) and len(self.seeds) < MOST:
-                if updates > self.seeds.get(args[0], updates):
-                    self.seeded_again += 1
-                self.seeds[args[0]] = updates
-
-        return self._noted(original, seeded)
 
     def _printing(self, original: Any) -> Any:
         def printed(args: tuple[Any, ...], _kwargs: dict[str, Any], frame: Any) -> None:
@@ -220,7 +207,7 @@ class Rounds(Vital):
             for loader, made in self.known.values()
             if made[0] and loader.evaluates and not loader.trains
         ]
-        if not self.rounds and not loaders and not self.seeded_again:
+        if not self.rounds and not loaders:
             return None
         said, last, mean = self._printed()
         updates = self.watch.updates
@@ -234,7 +221,6 @@ class Rounds(Vital):
             "printed_where": _place(self.print_line),
             "kept_where": _place(self.kept_line),
             "kept_compared": any(_compared(line) for line in self.kept_stack),
-            "seeded_again": self.seeded_again,
             "restored": self.restored_at == updates,
         }
 
