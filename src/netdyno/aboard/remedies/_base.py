@@ -32,6 +32,19 @@ def arguments_of_optimizers(observer: Any, change: Callable[[type, dict[str, Any
     observer.view.optimizer_arguments.append(change)
 
 
+def around_calls(observer: Any, point: str, around: Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Have every call of a module pass through `around(call, module, args, kwargs)`; `call` is what was there before."""
+    import torch
+
+    def make(original: Any) -> Any:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            return around(original, self, args, kwargs)
+
+        return __call__
+
+    observer.replacements.replace(point, torch.nn.Module, "__call__", make)
+
+
 def at_place(settings: Settings, depth: int = 1) -> bool:
     """Whether the call was made on the user's line that `settings` name; anywhere, if they name none.
 

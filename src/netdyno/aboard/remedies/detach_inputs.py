@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 
 def put_on(observer: Any, settings: Settings) -> None:
@@ -15,13 +15,10 @@ def put_on(observer: Any, settings: Settings) -> None:
             return value.detach() if value.grad_fn is not None else value
         return type(value)(cut(each) for each in value) if type(value) in (tuple, list) else value
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if not observer.inside and torch.is_grad_enabled() and not isinstance(self, _Loss):
-                args = tuple(cut(each) for each in args)
-                kwargs = {name: cut(each) for name, each in kwargs.items()}
-            return original(self, *args, **kwargs)
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not observer.inside and torch.is_grad_enabled() and not isinstance(model, _Loss):
+            args = tuple(cut(each) for each in args)
+            kwargs = {name: cut(each) for name, each in kwargs.items()}
+        return call(model, *args, **kwargs)
 
-        return __call__
-
-    observer.replacements.replace("detach inputs", torch.nn.Module, "__call__", make)
+    around_calls(observer, "detach inputs", around)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 STEPS = 4
 
@@ -18,13 +18,10 @@ def put_on(observer: Any, settings: Settings) -> None:
     held: set[int] = set()
     steps = [0]
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if steps[0] < STEPS and torch.is_grad_enabled() and not observer.inside:
-                models.add(self)
-            return original(self, *args, **kwargs)
-
-        return __call__
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if steps[0] < STEPS and torch.is_grad_enabled() and not observer.inside:
+            models.add(model)
+        return call(model, *args, **kwargs)
 
     def stepped(optimizer: Any, *_: Any) -> None:
         steps[0] += 1
@@ -37,5 +34,5 @@ def put_on(observer: Any, settings: Settings) -> None:
                     if id(one) not in held:
                         one.requires_grad_(False)
 
-    observer.replacements.replace("freeze the idle", torch.nn.Module, "__call__", make)
+    around_calls(observer, "freeze the idle", around)
     register_optimizer_step_post_hook(stepped)

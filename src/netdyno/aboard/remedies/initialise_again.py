@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 
 def put_on(observer: Any, settings: Settings) -> None:
@@ -11,16 +11,13 @@ def put_on(observer: Any, settings: Settings) -> None:
 
     done: set[int] = set()
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if torch.is_grad_enabled() and not observer.inside and id(self) not in done and not observer.updates:
-                done.add(id(self))
-                for module in self.modules():
-                    reset = getattr(module, "reset_parameters", None)
-                    if callable(reset):
-                        reset()
-            return original(self, *args, **kwargs)
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if torch.is_grad_enabled() and not observer.inside and id(model) not in done and not observer.updates:
+            done.add(id(model))
+            for module in model.modules():
+                reset = getattr(module, "reset_parameters", None)
+                if callable(reset):
+                    reset()
+        return call(model, *args, **kwargs)
 
-        return __call__
-
-    observer.replacements.replace("initialise again", torch.nn.Module, "__call__", make)
+    around_calls(observer, "initialise again", around)

@@ -2,21 +2,18 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 
 def put_on(observer: Any, settings: Settings) -> None:
     """Around top-level calls of modules in evaluation mode whose weights all want gradients."""
     import torch
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            idle = not self.training and torch.is_grad_enabled() and not observer.inside
-            if not idle or not all(parameter.requires_grad for parameter in self.parameters()):
-                return original(self, *args, **kwargs)
-            with torch.no_grad():
-                return original(self, *args, **kwargs)
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        idle = not model.training and torch.is_grad_enabled() and not observer.inside
+        if not idle or not all(parameter.requires_grad for parameter in model.parameters()):
+            return call(model, *args, **kwargs)
+        with torch.no_grad():
+            return call(model, *args, **kwargs)
 
-        return __call__
-
-    observer.replacements.replace("no gradients", torch.nn.Module, "__call__", make)
+    around_calls(observer, "no gradients", around)

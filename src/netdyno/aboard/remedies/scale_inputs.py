@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 BATCHES = 8
 
@@ -31,14 +31,11 @@ def put_on(observer: Any, settings: Settings) -> None:
         middle, spread = known[1] / known[0], (known[2] / known[0]).sqrt()
         return ((values - middle) / torch.where(spread > 0, spread, 1.0)).to(values.dtype)
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            first = args[0] if args else None
-            usable = isinstance(first, torch.Tensor) and first.is_floating_point() and first.dim() >= 2
-            if usable and not observer.inside and next(self.parameters(), None) is not None:
-                args = (scaled(self, first), *args[1:])
-            return original(self, *args, **kwargs)
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        first = args[0] if args else None
+        usable = isinstance(first, torch.Tensor) and first.is_floating_point() and first.dim() >= 2
+        if usable and not observer.inside and next(model.parameters(), None) is not None:
+            args = (scaled(model, first), *args[1:])
+        return call(model, *args, **kwargs)
 
-        return __call__
-
-    observer.replacements.replace("scale inputs", torch.nn.Module, "__call__", make)
+    around_calls(observer, "scale inputs", around)

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 
 def put_on(observer: Any, settings: Settings) -> None:
@@ -22,19 +22,16 @@ def put_on(observer: Any, settings: Settings) -> None:
 
         return __init__
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if made and id(self) not in done and torch.is_grad_enabled() and not observer.inside:
-                done.add(id(self))
-                optimizer = made[0]()
-                if optimizer is not None:
-                    _join(optimizer, list(_weights(self)), unfreeze=bool(settings.get("unfreeze")))
-            return original(self, *args, **kwargs)
-
-        return __call__
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if made and id(model) not in done and torch.is_grad_enabled() and not observer.inside:
+            done.add(id(model))
+            optimizer = made[0]()
+            if optimizer is not None:
+                _join(optimizer, list(_weights(model)), unfreeze=bool(settings.get("unfreeze")))
+        return call(model, *args, **kwargs)
 
     observer.replacements.replace("train everything", Optimizer, "__init__", construct)
-    observer.replacements.replace("train everything", torch.nn.Module, "__call__", make)
+    around_calls(observer, "train everything", around)
 
 
 def _join(optimizer: Any, weights: list[Any], *, unfreeze: bool) -> None:

@@ -2,20 +2,17 @@
 
 from typing import Any
 
-from ._base import Settings
+from ._base import Settings, around_calls
 
 
 def put_on(observer: Any, settings: Settings) -> None:
     """Before top-level calls with gradients of modules that were made in training mode."""
     import torch
 
-    def make(original: Any) -> Any:
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            wanted = torch.is_grad_enabled() and not self.training and not torch.compiler.is_compiling()
-            if wanted and all(parameter.requires_grad for parameter in self.parameters()):
-                self.train()
-            return original(self, *args, **kwargs)
+    def around(call: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        wanted = torch.is_grad_enabled() and not model.training and not torch.compiler.is_compiling()
+        if wanted and all(parameter.requires_grad for parameter in model.parameters()):
+            model.train()
+        return call(model, *args, **kwargs)
 
-        return __call__
-
-    observer.replacements.replace("training mode", torch.nn.Module, "__call__", make)
+    around_calls(observer, "training mode", around)
