@@ -2,7 +2,7 @@
 
     taskset -c 1 python benchmarks/script_overhead.py --rounds 30 --write docs/results/script-overhead.md
 
-Aimed at: at most 50 µs per update, and less than 0.5 % of updates of 10 ms. Beside the difference in time, which a busy
+Aimed at: that a script pays at most 50 µs per update, and less than 0.5 % of updates of 10 ms. Beside the difference in time, which a busy
 machine blurs, stand the same design with nothing switched (A/A), and what the patches run: Python and C calls per update,
 counted with `sys.setprofile`, which no machine blurs. Quick updates are watched in bursts: their price is told for an
 update that is watched, for one between bursts, and for the mixture that a script pays.
@@ -211,9 +211,9 @@ def price(on: list[float], off: list[float]) -> Price:
     return Price(found.middle, found.low, found.high)
 
 
-def reached(watched: Price, ratio) -> str:
+def reached(paid: Price, ratio) -> str:
     """Whether the whole interval keeps to what was aimed at, or breaks it; on a busy machine often neither."""
-    ends = [(watched.low - MOST_S, watched.high - MOST_S)]
+    ends = [(paid.low - MOST_S, paid.high - MOST_S)]
     if ratio is not None:
         ends.append((ratio.low - MOST, ratio.high - MOST))
     if any(low > 0 for low, _ in ends):
@@ -236,7 +236,7 @@ def row(make: Callable[[], Loop], *, rounds: int, steps: int, seed: int) -> tupl
     ratio = hodges_lehmann(log_ratios(found["watched"] if paid is watched else mixed, off), 0.95)
     bare = calls(loop, None)
     more = [calls(loop, Switch(resting=rests)) - bare for rests in (False, True)]
-    met = reached(watched, ratio if step >= LONG_S else None)
+    met = reached(paid, ratio if step >= LONG_S else None)
     line = (
         f"| {loop.name} | {step * 1e3:.2f} | {watched} | {resting} | {nothing} | {paid} | "
         f"{ratio.middle:+.2%} ({ratio.low:+.2%} to {ratio.high:+.2%}) | {bare:.0f} | {more[0]:+.0f} | {more[1]:+.0f} | "

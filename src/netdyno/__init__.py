@@ -1,16 +1,17 @@
 """netdyno: puts a PyTorch model on the dyno.
 
-`Workload` and `Tolerance` are what a work.py declares. They are imported when they are first asked for, so that
+`Workload` and `Tolerance` are what a work.py declares; `watch` observes a training run from inside. They are imported when they are first asked for, so that
 commands that only read records start without PyTorch.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netdyno.monitor.run import Watch, watch
     from netdyno.targets.workload import Tolerance, Workload
 
 __version__ = "0.1.0"
-__all__ = ["Tolerance", "Workload", "__version__"]
+__all__ = ["Tolerance", "Watch", "Workload", "__version__", "watch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from netdyno.targets import workload
 
         return getattr(workload, name)
+    if name in {"Watch", "watch"}:
+        from netdyno.monitor import run
+
+        return getattr(run, name)
     raise AttributeError(f"module `netdyno` has no attribute `{name}`")

@@ -190,3 +190,57 @@ def test_a_phase_around_one_in_which_a_burst_began_ends_in_a_gap_that_exists():
     account.push(OPTIMIZER)  # the scaler's update
     account.pop()
     assert sum(sum(parts) for parts in account.phases().values()) > 0
+
+
+def _turns(made, now, forward, *, off=0):
+    """One forward of that many ns, of which the thread was off a core for `off`; the rest of its update is short."""
+    now["wall"] += US
+    made.push(FORWARD)
+    now["wall"] += forward
+    now["off"] += off
+    made.pop()
+
+
+def _at_will(**settings):
+    now, looks = {"wall": 0, "off": 0}, []
+    clocks = Clocks(
+        lambda: now["wall"], lambda: looks.append(now["wall"]) or now["wall"] - now["off"], lambda: now["off"]
+    )
+    made = Account(clocks)
+    for name, value in settings.items():
+        setattr(made, name, value)
+    made.start()
+    looks.clear()
+    return made, now, looks
+
+
+def test_a_phase_that_takes_what_it_took_when_it_ran_throughout_is_not_looked_at_again():
+    made, now, looks = _at_will()
+    for _ in range(10):
+        _turns(made, now, 10 * SHORT_NS)
+    assert len(looks) == 1
+    assert made.phases()["forward"] == [100 * SHORT_NS, 0, 0]
+
+
+def test_a_phase_that_takes_longer_than_it_did_is_looked_at_and_its_wait_is_its_own():
+    made, now, _ = _at_will()
+    for at in range(20):
+        _turns(made, now, (40 if at % 5 == 4 else 10) * SHORT_NS, off=30 * SHORT_NS if at % 5 == 4 else 0)
+    assert made.phases()["forward"][1] == 4 * 30 * SHORT_NS
+    assert made.phases()["after forward"][1] == 0
+
+
+def test_a_phase_that_was_off_a_core_is_presumed_nothing_any_more():
+    made, now, looks = _at_will()
+    _turns(made, now, 10 * SHORT_NS, off=UNSEEN_NS)
+    for _ in range(3):
+        _turns(made, now, 10 * SHORT_NS, off=UNSEEN_NS)
+    assert len(looks) == 4
+    assert made.phases()["forward"][1] == 4 * UNSEEN_NS
+
+
+def test_in_a_race_every_phase_that_is_not_short_is_looked_at():
+    made, now, looks = _at_will(exact=True)
+    for _ in range(10):
+        _turns(made, now, 10 * SHORT_NS)
+    assert len(looks) == 10

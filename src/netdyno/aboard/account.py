@@ -48,8 +48,10 @@ ASIDES = frozenset((LOSS, SYNC, SAVE, LOG, SCHEDULER, RECOMPUTE))
 # What a neighbour or a wait takes is more, and what is not noted now is noted later.
 UNSEEN_NS = 30_000
 # A phase as short as that cannot have anything to note by itself: it is taken to have run, and if a part of it did not,
-# a longer phase makes up for it. Half of all boundaries are spared a look at the clock that is a system call.
+# a longer phase makes up for it. So is one that takes no longer, by this much, than it took when it was last seen to
+# run throughout: what is put aside takes longer. Most boundaries are spared a look at the clock that is a system call.
 SHORT_NS = UNSEEN_NS
+LONGER = 1.25
 
 
 class Clocks(NamedTuple):
@@ -93,8 +95,10 @@ class Account:
     """
 
     __slots__ = (
+        "calm",
         "clocks",
         "current",
+        "exact",
         "noted",
         "off",
         "on",
@@ -113,6 +117,7 @@ class Account:
         self.wall_ns: Callable[[], int] = time.perf_counter_ns
         self.current = GAP
         self.on = False
+        self.exact = False  # in a race: what is off a core is noted with the phase it was in, whatever that costs
         self.stack: list[int] = []
         # When the phase began that is on; how long the thread was off a core, and waited for one, as far as noted.
         self.seen = self.noted = self.waited = 0
@@ -122,6 +127,11 @@ class Account:
         self.total = [0] * len(NAMES)
         self.off = [0] * len(NAMES)
         self.waiting = [0] * len(NAMES)
+        self.presume_nothing()
+
+    def presume_nothing(self) -> None:
+        """Look at each phase again: what they took before says nothing of what they take now."""
+        self.calm: list[float] = [SHORT_NS] * len(NAMES)  # what takes less than this is taken to have run
 
     def start(self, after: int = NETDYNO) -> None:
         """Begin to count, on the thread whose work it is, in the gap after phase `after`."""
@@ -158,7 +168,7 @@ class Account:
         """End what is on and begin `phase`."""
         if self.on:  # else who asks what is on gets an answer all the same
             wall = self.wall_ns()
-            if wall - self.seen >= SHORT_NS:
+            if wall - self.seen >= self.calm[self.current]:
                 wall = self._note()
             self.total[self.current] += wall - self.seen
             self.seen = wall
@@ -175,7 +185,10 @@ class Account:
         ran = self.clocks.running()
         wall = self.wall_ns()
         off = wall - ran - self.noted
-        if off >= UNSEEN_NS:
+        if off < UNSEEN_NS:
+            self.calm[self.current] = SHORT_NS if self.exact else max(SHORT_NS, LONGER * (wall - self.seen))
+        else:
+            self.calm[self.current] = SHORT_NS
             off = min(off, wall - self.seen)
             waited = max(0, min(self.clocks.waiting() - self.waited, off))
             self.noted += off

@@ -80,14 +80,14 @@ def patch_loggers(patches: Patches, observer: "Observer", done: set[str]) -> Non
 
 def _read(observer: "Observer", name: str, original: Any) -> Any:
     account, frame_of = observer.account, sys._getframe
-    is_traced, is_compiling = observer.is_traced, observer.is_compiling
+    is_traced = observer.is_traced
 
     def read(self: Any) -> Any:
         # Adam reads its step counts by .item(), once per parameter: inside an optimizer nothing is the script's, and
         # this is the way that is taken most often by far.
         if is_traced() or observer.stepping or observer.off:
             return original(self)
-        if is_compiling() or account.current == SYNC or not observer.candidate():
+        if account.current == SYNC or not observer.candidate():
             return original(self)
         on_host = self.is_cpu
         _note(observer, name, frame_of(1), on_host)
@@ -104,13 +104,13 @@ def _read(observer: "Observer", name: str, original: Any) -> Any:
 
 def _copy(observer: "Observer", name: str, original: Any) -> Any:
     account, frame_of = observer.account, sys._getframe
-    is_traced, is_compiling = observer.is_traced, observer.is_compiling
+    is_traced = observer.is_traced
 
     def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         # What is on the host already copies nothing and waits for nothing.
         if is_traced() or observer.stepping or observer.off or self.is_cpu:
             return original(self, *args, **kwargs)
-        if is_compiling() or account.current == SYNC or not observer.candidate():
+        if account.current == SYNC or not observer.candidate():
             return original(self, *args, **kwargs)
         _note(observer, name, frame_of(1), False)
         account.aside(SYNC)
@@ -152,11 +152,11 @@ def _timed(observer: "Observer", original: Any, phase: int, token: int, kind: st
 
 def _loss(observer: "Observer", original: Any) -> Any:
     account = observer.account
-    loss, is_grad_enabled, is_compiling = LOSS, observer.is_grad_enabled, observer.is_compiling
+    loss, is_grad_enabled, is_traced = LOSS, observer.is_grad_enabled, observer.is_traced
 
     def functional(*args: Any, **kwargs: Any) -> Any:
         if (
-            is_compiling()
+            is_traced()
             or observer.off
             or account.current == loss
             or observer.backwards

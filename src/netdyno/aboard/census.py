@@ -169,6 +169,7 @@ class Census:
             for phase in KEPT:
                 old[phase] = new[phase]
         account.total, account.off, account.waiting = before
+        account.presume_nothing()
         seen.sampler.counts, seen.sampler.samples = self._lines
         for _ in range(min(self._finished, len(seen.update_ns))):
             seen.update_ns.pop()

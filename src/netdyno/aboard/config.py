@@ -16,7 +16,7 @@ class Config(NamedTuple):
     `recipe` holds changes that are on from the start; `line` is the socket on which orders come. `nudge` moves each
     initial weight by so many units in the last place. Without `watch` only updates and losses are counted.
     With `vitals` the numbers are looked at too, for at most `share` of the time; `remedies` are on from start to end.
-    `shift` is added to every seed that the script gives to a global generator. `lab` is the lab's process: whoever rides
+    `shift` is added to every seed that the script gives to a global generator. Without `census` no update is counted operator by operator. `lab` is the lab's process: whoever rides
     aboard dies with it. The text `"lab": <process>,` is looked for before the JSON is read.
     """
 
@@ -37,6 +37,7 @@ class Config(NamedTuple):
     share: float = 0.015
     remedies: tuple[Mapping[str, Any], ...] = ()
     shift: int = 0
+    census: bool = True
     lab: int | None = None
 
 

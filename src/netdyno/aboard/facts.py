@@ -150,6 +150,11 @@ class KnownOptimizer:
         self.cleared = False
         self.looks = 0
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is still worth a look."""
+        return not self.cleared and self.looks < GIVE_UP
+
     def choose(self) -> None:
         """The smallest weight with a gradient stands for all."""
         graded = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -195,6 +200,7 @@ class Facts:
         self.known: dict[int, Known] = {}
         self.loaders: list[KnownLoader] = []
         self.optimizers: list[KnownOptimizer] = []
+        self.doubtful = True  # whether the gradients of some optimizer were not yet seen cleared
         self.scaler_used = False
         self.autocast: str | None = None
         self.clip_before_unscale: Line | None = None
@@ -367,8 +373,9 @@ class Facts:
     def before_backward(self, item: Any) -> None:
         """Look at gradients that were never seen cleared."""
         for entry in self.optimizers:
-            if not entry.cleared and entry.sample is not None and entry.looks < GIVE_UP:
+            if entry.doubtful and entry.sample is not None:
                 entry.look(item)
+        self.doubtful = any(entry.doubtful for entry in self.optimizers)
 
     def _listen(self) -> None:
         """Once, for one update: which modules run? In a session an update may be part of a race."""
@@ -414,6 +421,7 @@ class Facts:
                 return entry
         entry = KnownOptimizer(len(self.optimizers), optimizer)
         self.optimizers.append(entry)
+        self.doubtful = True
         return entry
 
     def before_step(self, entry: KnownOptimizer) -> None:

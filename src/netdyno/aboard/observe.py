@@ -16,6 +16,7 @@ from .config import Config
 from .facts import OFTEN, SELDOM, Facts
 from .lines import Sampler
 from .patches import Patches, hide
+from .reach import WHEN
 from .steps import Steps
 from .view import View
 
@@ -81,6 +82,8 @@ class Observer:
         self.counted = 0  # updates whose events and times were watched, since warm-up
         self.facts = Facts(self)
         self.vitals: Any = None  # the watch over the numbers, where one was asked for
+        self.watch_of: Callable[[Observer], Any] | None = None  # who makes it, if not the room of vitals
+        self.fresh: list[tuple[int, float]] | None = None  # losses for a reader who takes them out, where there is one
         self.census = Census(self)
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
@@ -163,7 +166,7 @@ class Observer:
             batches.patch(self._patches, self)
             updates.patch(self._patches, self)
             asides.patch(self._patches, self)
-        if self.watching and self.config.line is None and not self.config.recipe:
+        if self.watching and self.config.census and self.config.line is None and not self.config.recipe:
             self.census.ride()
         if self.config.vitals and self.watching:
             self.guarded("vitals", self._look_at_numbers)
@@ -171,7 +174,7 @@ class Observer:
     def _look_at_numbers(self) -> None:
         from .vitals import _base, _losses
 
-        self.vitals = _base.Watch(self, self.config.share)
+        self.vitals = self.watch_of(self) if self.watch_of is not None else _base.Watch(self, self.config.share)
         _losses.patch(self._patches, self, self.vitals)
         hide(__package__)  # these came after the others were hidden
         made.patch(self._patches, self, self.facts.made)
@@ -243,7 +246,7 @@ class Observer:
         self.backwards = 1
         self.events.append(steps.BACKWARD)
         self.account.push(BACKWARD)
-        if not self.off:
+        if not self.off and self.facts.doubtful:
             self.guarded("gradients", self.facts.before_backward, self._item)
         if self.vitals is not None:
             self.vitals.tell("backward", tensors)
@@ -398,7 +401,8 @@ class Observer:
         self.looking = at <= OFTEN or at % SELDOM == 0
         if self.config.line is None:  # in a session an update may be part of a race
             between.look(self.account, self.looking and at > self.config.warmup)
-        self.facts.update_done()
+        if at <= WHEN + 1 or self.facts.pending:
+            self.facts.update_done()
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             asides.patch_loggers(self._patches, self, self._loggers)
@@ -441,11 +445,16 @@ class Observer:
         self.account.switch(NETDYNO)
 
     def _keep_loss(self) -> None:
+        loss = self._loss
         if len(self.losses) < KEPT_LOSSES:
-            self.losses.append(None)
-        if self._loss is not None:
-            self._told(self.updates - 1, self._loss)
+            self.losses.append(loss)
+        if loss is not None:
+            if self.first_loss is None:
+                self.first_loss = loss
+            self.last_loss = loss
             self._loss = None
+            if self.fresh is not None:
+                self.fresh.append((self.updates, loss))
         while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
             at, copy, _ = self._late.popleft()
             self._told(at, self._item(copy))
@@ -454,6 +463,8 @@ class Observer:
         if self.first_loss is None:
             self.first_loss = loss
         self.last_loss = loss
+        if self.fresh is not None:
+            self.fresh.append((at + 1, loss))
         if at < len(self.losses):
             self.losses[at] = loss + (self.losses[at] or 0.0)  # micro-batches of one update add up
 

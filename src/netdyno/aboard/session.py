@@ -89,6 +89,7 @@ class Session:
             self._over = True
             return False
         self._cycle = cycle
+        self._observer.account.exact = True
         atexit.register(self._ended)
         self._say(_ready(self._observer, cycle, kind))
         return True

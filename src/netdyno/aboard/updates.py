@@ -52,10 +52,10 @@ def patch(patches: Patches, observer: "Observer") -> None:
 
 
 def _backward(observer: "Observer", original: Any) -> Any:
-    is_compiling = observer.is_compiling
+    is_traced = observer.is_traced
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or not observer.begin_backward(tensors):
+        if is_traced() or not observer.begin_backward(tensors):
             return original(tensors, *args, **kwargs)
         try:
             result = original(tensors, *args, **kwargs)
@@ -69,10 +69,10 @@ def _backward(observer: "Observer", original: Any) -> Any:
 
 
 def _grad(observer: "Observer", original: Any) -> Any:
-    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
+    account, events, is_traced = observer.account, observer.events, observer.is_traced
 
     def grad(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or observer.off or observer.backwards or not observer.candidate():
+        if is_traced() or observer.off or observer.backwards or not observer.candidate():
             return original(*args, **kwargs)
         events.append(steps.GRAD)
         observer.grads += 1
@@ -88,10 +88,10 @@ def _grad(observer: "Observer", original: Any) -> Any:
 
 
 def _method(observer: "Observer", original: Any, phase: int, token: int) -> Any:
-    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
+    account, events, is_traced = observer.account, observer.events, observer.is_traced
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or observer.off or account.current == phase or not observer.candidate():
+        if is_traced() or observer.off or account.current == phase or not observer.candidate():
             return original(self, *args, **kwargs)
         events.append(token)
         account.push(phase)
@@ -104,10 +104,10 @@ def _method(observer: "Observer", original: Any, phase: int, token: int) -> Any:
 
 
 def _clip(observer: "Observer", original: Any) -> Any:
-    account, events, is_compiling = observer.account, observer.events, observer.is_compiling
+    account, events, is_traced = observer.account, observer.events, observer.is_traced
 
     def clip(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or observer.off or account.current == CLIP or not observer.candidate():
+        if is_traced() or observer.off or account.current == CLIP or not observer.candidate():
             return original(*args, **kwargs)
         events.append(steps.CLIP)
         if observer.scaled:

@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,10 +29,11 @@ AT_THE_END_S = 6.0
 GRANT_NS = 20_000_000
 
 # Called on looked-at updates only, but for those that begin with `every_`: they are called for every update that is listened to, and take a
-# microsecond.
+# microsecond. What begins with `always_` is called in every update, whatever it costs: tripwires.
 HOOKS = (
     "calling", "every_calling", "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
     "clip", "every_clip", "step", "every_step", "stepped", "every_stepped", "batch", "every_batch", "update", "every_update", "over",
+    "always_backward", "always_differentiated", "always_clip", "always_step", "always_stepped", "always_update",
 )  # fmt: skip
 
 
@@ -111,9 +112,17 @@ class Vital:
 class Watch:
     """Hands what happens to the vitals, on a budget: a share of the run's time."""
 
-    def __init__(self, observer: "Observer", share: float) -> None:
+    def __init__(
+        self,
+        observer: "Observer",
+        share: float,
+        *,
+        room: Iterable[tuple[str, Callable[["Watch"], Vital]]] | None = None,
+        listens: tuple[float, float] = (LISTENS, LISTENS_EARLY),
+    ) -> None:
         self.observer = observer
         self.share = share
+        self.listens, self.listens_early = listens
         self.looking = True  # the update that is under way is looked at
         self.looks = 0
         self.known, self.until = 0, FIRST  # optimizers, and the update up to which all are looked at
@@ -132,7 +141,8 @@ class Watch:
         self.every: dict[str, list[tuple[str, Callable[..., None]]]] = {
             hook.removeprefix("every_"): [] for hook in HOOKS if hook.startswith("every_")
         }
-        for name, kind in kinds(observer.trouble):
+        self.always: dict[str, list[tuple[str, Callable[..., None]]]] = {hook: [] for hook in self.every}
+        for name, kind in kinds(observer.trouble) if room is None else room:
             vital = observer.guarded(f"vital {name}", kind, self)
             if vital is not None:
                 self._add(name, vital)
@@ -144,8 +154,9 @@ class Watch:
             method = getattr(vital, hook, None)
             if method is not None:
                 self.hooks[hook].append((name, method))
-                if hook.startswith("every_"):
-                    self.every[hook.removeprefix("every_")].append((name, method))
+                start, _, rest = hook.partition("_")
+                if rest:
+                    (self.every if start == "every" else self.always)[rest].append((name, method))
 
     @property
     def updates(self) -> int:
@@ -171,6 +182,8 @@ class Watch:
         """Something happened in training: the vitals that listen for it have their look."""
         if self.busy or self.ended:
             return
+        if self.always[hook]:
+            self._hear(self.always[hook], what)
         if self.listening and self.every[hook]:
             self._hear(self.every[hook], what)
         if self.looking and self.hooks[hook]:
@@ -205,6 +218,8 @@ class Watch:
         at = self.updates
         if not self.began:
             self.began = self.observer.now()
+        if self.always["update"]:
+            self._hear(self.always["update"], (at,))
         if self.listening:
             self._hear(self.every["update"], (at,))
         if self.looking:
@@ -225,7 +240,7 @@ class Watch:
             self.observer.inside = 0 if self.listening else self.observer.inside
 
     def _attend(self, at: int, elapsed: int) -> None:
-        share = LISTENS_EARLY if at < EARLY else LISTENS
+        share = self.listens_early if at < EARLY else self.listens
         self.block = self.heard_ns <= share * elapsed
         self.whole = self.whole and self.block
 

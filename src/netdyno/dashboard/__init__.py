@@ -1,0 +1,1 @@
+"""The store and live journals in a browser; measures nothing."""
