@@ -6,7 +6,7 @@ from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told fr
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
 from netdyno.records.calls import CallTraces, LossCalls, ModelProbe, NonFinite
-from netdyno.records.growth import Growth, Ranks, Waste
+from netdyno.records.growth import Growth, Ranks, Waste, WorkerStarts
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.measured import Split
 from netdyno.records.modes import Consistency, EvaluationRounds, ModeUse
@@ -469,4 +469,5 @@ AnyEvidence = (
     | BatcherUse
     | Grain
     | Ranks
+    | WorkerStarts
 )

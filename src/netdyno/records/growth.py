@@ -163,3 +163,19 @@ class Ranks(Evidence, frozen=True, kw_only=True):
 
     ranks: tuple[Rank, ...]
     step_s: float
+
+
+class Restarted(Noun, frozen=True, kw_only=True):
+    """A loader whose `workers` were started `starts` times: making and ending them took `seconds` of the training thread."""
+
+    where: Place | None
+    workers: int
+    starts: int
+    seconds: float
+
+
+class WorkerStarts(Evidence, frozen=True, kw_only=True):
+    """Loaders whose workers end with each pass, over `span_s` from the first start to the last end."""
+
+    loaders: tuple[Restarted, ...]
+    span_s: float

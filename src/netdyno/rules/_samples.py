@@ -1,5 +1,6 @@
 """What the rules about data share: how sure one may be, how a data finding looks, and healthy data to compare with."""
 
+import math
 from typing import Any
 
 from netdyno.records.diagnosis import Finding, Layer, Saving
@@ -57,8 +58,9 @@ def changing(samples: Samples) -> bool:
 # Most features must differ, and by so much, before it is the scale: two halves of one data set differ by some per cent.
 MOST = 0.5
 FACTOR = 1.6
-# Spread of the logarithm of the factor over features: one factor for all.
-SAME = 0.12
+# Spread of the logarithm of the factor over features: one factor for all. Of a large factor a tenth: where samples are augmented
+# or few, spreads are known by some per cent only, while features that drift by themselves differ as much as they drift.
+SAME, PART = 0.12, 0.1
 
 
 def scaled_apart(samples: Samples) -> bool:
@@ -69,7 +71,8 @@ def scaled_apart(samples: Samples) -> bool:
     if samples.drifted_share < MOST:
         return False
     factor = max(ratio, 1 / ratio) if ratio > 0 else 1.0
-    one_factor = samples.scale_spread is not None and samples.scale_spread < SAME and factor >= FACTOR
+    same = max(SAME, PART * math.log(factor))
+    one_factor = samples.scale_spread is not None and samples.scale_spread < same and factor >= FACTOR
     return one_factor or (bool(samples.standardised) and factor >= FACTOR)
 
 

@@ -8,6 +8,8 @@ Not this:   held-out losses that swing, a rise from a level where nothing was ev
             losses that are no lower.
 """
 
+from statistics import median
+
 from netdyno.records.diagnosis import Finding
 from netdyno.records.evidence import ScriptTrace
 from netdyno.records.learning import Evaluation, Gradients, LossCurve
@@ -17,6 +19,8 @@ from netdyno.rules._remedies import remedy
 
 ROUNDS = 6  # of which three and more came after the best one; all of the second half of those must lie above
 ROSE = 1.3  # confidence alone lifts the loss of a model that goes on improving by some tens of per cent
+# The lowest of some dozens of draws lies two to three deviations below their middle: a rise from it must be more.
+SWINGS = 4.0
 GAP = 0.25  # training loss over held-out loss
 LEARNT = 0.8  # the best round, as a share of knowing nothing
 
@@ -63,7 +67,14 @@ def _rises(losses: list[float], best: int) -> bool:
     if len(since) < ROUNDS // 2:
         return False
     late = since[len(since) // 2 :]
-    return min(late) > ROSE * losses[best]
+    return min(late) > ROSE * losses[best] and median(late) - losses[best] > SWINGS * _swing(losses)
+
+
+def _swing(losses: list[float]) -> float:
+    """The deviation from one round to the next, without the course: its steady part is in no second difference."""
+    bends = [abs(a - 2 * b + c) for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
+    # Of independent draws a second difference has six times the variance; the median of its size is 0.67 of its deviation.
+    return median(bends) / (6**0.5 * 0.67)
 
 
 def _confidence(each: Evaluation, best: int, worse_than_nothing: bool) -> float:
@@ -85,7 +96,7 @@ SICK = (
     (LossCurve(courses=(course(*FALLS[:-1], 0.01, 0.01),), evaluations=(_HEART,)), seen()),
     (LossCurve(courses=(course(*FALLS[:-1], 0.01, 0.01),), evaluations=(_FALSE_CONFIDENCE,)), seen()),
 )
-# It goes on falling; it swings; nothing was learnt yet (grokking); training is no better; a robust run on noisy labels.
+# It goes on falling; it swings; it swings and the best round is a late one; nothing was learnt yet (grokking); training is no better; a robust run on noisy labels.
 WELL = (
     (
         LossCurve(courses=(course(*FALLS),), evaluations=(evaluation(1.0, 0.7, 0.6, 0.5, 0.45, 0.44, 0.44, 0.43),)),
@@ -93,6 +104,15 @@ WELL = (
     ),
     (
         LossCurve(courses=(course(*FALLS),), evaluations=(evaluation(1.0, 0.6, 0.9, 0.62, 0.9, 0.65, 0.9, 0.62),)),
+        seen(),
+    ),
+    (
+        LossCurve(
+            courses=(course(*FALLS[:-1], 0.01, 0.01),),
+            evaluations=(
+                evaluation(0.27, 0.15, 0.09, 0.14, 0.09, 0.15, 0.24, 0.16, 0.12, 0.16, 0.08, 0.1, 0.17, 0.13),
+            ),
+        ),
         seen(),
     ),
     (

@@ -8,11 +8,13 @@ Not this:   outputs, which are at the ends because they are sure; gates that beg
             that saturate as they learn.
 """
 
-from netdyno.records.calls import BENDS, MOVES, CallTraces, Trace, TracedCall
+from netdyno.records.calls import BENDS, DATA, MOVES, CallTraces, Trace, TracedCall
 from netdyno.records.diagnosis import Finding
+from netdyno.records.samples import Samples
 from netdyno.records.scores import Scores
 from netdyno.rules._base import rule
 from netdyno.rules._calls import NOTHING, call
+from netdyno.rules._samples import healthy
 
 # name: slope at zero, and the standard deviation of values of which half are at either end
 ENDS = {"tanh": (1.0, 1.0), "tanh_": (1.0, 1.0), "sigmoid": (0.25, 0.5), "sigmoid_": (0.25, 0.5)}
@@ -21,11 +23,13 @@ LEFT = 0.05
 # A closed gate has all its values at one end: these have them at both.
 BOTH = 0.6
 FINE = 0.95
+# Layers are initialised for inputs of size 1: at ten times that, what pins the units is known.
+LARGE = 10.0
 BETWEEN = ("linear", "conv1d", "conv2d", "conv3d", "matmul", "mm", "addmm", "bmm", "__matmul__")
 
 
 @rule(stage="dynamics")
-def saturated_units(traces: CallTraces, scores: Scores | None) -> Finding | None:
+def saturated_units(traces: CallTraces, scores: Scores | None, samples: Samples | None = None) -> Finding | None:
     found = [_worst(trace) for trace in traces.traces]
     if len(found) < 2 or any(one is None for one in found):
         return None
@@ -34,16 +38,23 @@ def saturated_units(traces: CallTraces, scores: Scores | None) -> Finding | None
     assert last is not None
     slope = max(_slope(first), _slope(last))
     learns = scores is not None and scores.measure != "loss" and (scores.train_last or 0.0) >= FINE
+    size = _size(traces.traces[0], first, samples)
+    given = f", which is given inputs of a size of {size:.3g} instead of about 1" if size else ""
     return Finding(
         says=f"units of a {first.name} are at the ends of their range from the first update on: {slope:.1%} of its slope is left, so that"
-        " hardly a gradient reaches the layers before it",
+        f" hardly a gradient reaches the layer before it{given}",
         layer="optimisation",
         saves=NOTHING,
-        because={"slope_first": _slope(first), "slope_last": _slope(last), "spread": first.std or 0.0},
+        because={
+            "slope_first": _slope(first),
+            "slope_last": _slope(last),
+            "spread": first.std or 0.0,
+            "input_rms": size or 0.0,
+        },
         fix="scale the inputs to a standard deviation of 1, or begin with smaller weights",
         where=first.where,
-        # What is learnt all the same may do without the layers before.
-        confidence=0.5 if learns else 0.75,
+        # What is learnt all the same may do without the layers before; nobody pins units by unscaled inputs on purpose.
+        confidence=0.5 if learns and not size else 0.75,
     )
 
 
@@ -57,6 +68,14 @@ def _worst(trace: Trace) -> TracedCall | None:
         if one.std >= BOTH * ENDS[one.name][1] and _slope(one) <= LEFT
     ]
     return min(hit, key=_slope, default=None)
+
+
+def _size(trace: Trace, one: TracedCall, samples: Samples | None) -> float | None:
+    """How large the inputs are, where they are too large and the layer below these units is given them as they are."""
+    if samples is None or not samples.floating or samples.rms is None or samples.rms < LARGE:
+        return None
+    layer = trace.calls[trace.origin(one.inputs[0])]
+    return samples.rms if layer.inputs and trace.origin(layer.inputs[0]) == DATA else None
 
 
 def _slope(one: TracedCall) -> float:
@@ -102,6 +121,11 @@ _LOW = Scores(measure="accuracy", train_first=0.1, train_last=0.6)
 SICK = (
     (_traces("tanh", (0.02, 0.99), (0.03, 0.985)), _LOW),
     (_traces("sigmoid", (0.5, 0.498), (0.49, 0.497)), _LOW),
+    (
+        _traces("tanh", (0.02, 0.99), (0.03, 0.985)),
+        Scores(measure="accuracy", train_first=0.4, train_last=0.97),
+        healthy(rms=50.0),
+    ),
 )
 # Standardised values; a gate that begins closed; an output; saturated only in the end; a single look.
 WELL = (

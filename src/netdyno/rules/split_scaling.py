@@ -52,6 +52,12 @@ SICK = (
             task="numbers",
         ),
     ),
+    # Training images are augmented, and few of them were looked at.
+    (healthy(scale_ratio=13.4, scale_spread=0.19, drifted_share=0.75, looked=400, train_score=1.0, eval_score=0.79),),
 )
-# Alike; a held-out year whose features drift each its own way.
-WELL = ((healthy(),), (healthy(scale_ratio=1.1, scale_spread=0.3, drifted_share=0.6, eval_score=0.8),))
+# Alike; a held-out year whose features drift each its own way, little or far.
+WELL = (
+    (healthy(),),
+    (healthy(scale_ratio=1.1, scale_spread=0.3, drifted_share=0.6, eval_score=0.8),),
+    (healthy(scale_ratio=5.0, scale_spread=0.6, drifted_share=0.8, eval_score=0.7),),
+)
