@@ -68,6 +68,7 @@ class Observer:
         self.watching = config.watch
         self.off = not config.watch
         self.inside = 0
+        self.deaf = False  # nobody listens to forwards of this update: it is counted, and no more
         self.fetching = self.making = self.stepping = False
         self.looking = True
         # What happened since the last update, or since the last backward pass.
@@ -431,16 +432,22 @@ class Observer:
 
     def _rest(self) -> None:
         self.off = True
-        self.inside = 0 if self.view.hooked or self.vitals is not None else 1
+        self._hush()
         self.account.stop()
         self.boundary.append(self._wake)
 
+    def _hush(self) -> None:
+        """While it rests, calls of modules pass by; where numbers are looked at, only those of training, until a look."""
+        vitals, hooked = self.vitals, self.view.hooked
+        self.inside = 0 if hooked or vitals is not None else 1
+        self.deaf = not (hooked or self.counts_forwards or (vitals is not None and (vitals.listening or vitals.looking)))
+
     def _wake(self) -> None:
-        self.inside = 0 if self.view.hooked or self.vitals is not None else 1
         if self.updates % PERIOD:
+            self._hush()
             return
         self.boundary.remove(self._wake)
-        self.off, self.inside = False, 0
+        self.off, self.inside, self.deaf = False, 0, False
         self.account.start(OPTIMIZER)
         self.account.switch(NETDYNO)
 
