@@ -1,0 +1,1 @@
+"""Frameworks that begin and end a watch by themselves: one file each."""
