@@ -276,6 +276,7 @@ class Observer:
         patience = BACKWARDS_BEFORE_AN_OPTIMIZER if self._made else BACKWARDS
         if self.backwards_done >= patience:
             self._count_by("backward")
+            self._loss = None  # each pass was an update, and not their sum one
 
     def _count_by(self, unit: str) -> None:
         if unit == self.counted_by:
