@@ -170,10 +170,15 @@ class Run:
         """The series that have a point, sorted."""
         return sorted(unquote(path.stem) for path in (self.folder / "series").glob("*.f64"))
 
+    def length(self, name: str) -> int:
+        """How many points a series has; none for a name that is not there."""
+        with contextlib.suppress(OSError):  # none of that name, or one too long for any file
+            return self._path(name).stat().st_size // POINT.size
+        return 0
+
     def series(self, name: str, start: int = 0) -> Series:
         """The points of a series from number `start` on; none for a name that is not there."""
-        path = self.folder / "series" / f"{quote(name, safe='')}.f64"
-        size = path.stat().st_size // POINT.size if path.exists() else 0
+        path, size = self._path(name), self.length(name)
         if size <= start:
             return Series(*(np.empty(0) for _ in range(COLUMNS)))
         rows = np.memmap(path, dtype="<f8", mode="r", offset=start * POINT.size, shape=(size - start, COLUMNS))
@@ -200,6 +205,9 @@ class Run:
         if end is not None:
             return str(end["reason"])
         return "running" if now() - self.touched < SILENT_S else "silent"
+
+    def _path(self, name: str) -> Path:
+        return self.folder / "series" / f"{quote(name, safe='')}.f64"
 
     def _size(self) -> int:
         path = self.folder / "events.jsonl"
