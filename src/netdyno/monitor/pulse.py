@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from netdyno.monitor import examine
+from netdyno.monitor import examine, ranks
 
 if TYPE_CHECKING:
     from netdyno.monitor.run import Watch
@@ -31,6 +31,7 @@ class Pulse:
         self._phases: dict[str, list[float]] = {}
         self._looked = 0.0
         self._cost_s = 0.0  # of the last examination
+        self._ranks = ranks.beside(watch)
         self._thread = threading.Thread(target=self._work, name="netdyno-pulse", daemon=True)
 
     def start(self) -> None:
@@ -67,6 +68,7 @@ class Pulse:
             watch.point("updates_per_second", made / since)
             self._pace(observer)
             self._phases_since(observer)
+        observer.guarded("ranks", self._ranks)
         for gauge in watch.gauges:
             observer.guarded(f"gauge {type(gauge).__name__}", gauge.tick, since)
 

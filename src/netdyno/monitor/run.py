@@ -13,7 +13,7 @@ import msgspec
 from netdyno import __version__
 from netdyno.aboard.stream import Stream
 from netdyno.errors import NetdynoError
-from netdyno.monitor import examine, ride
+from netdyno.monitor import examine, ranks, ride
 from netdyno.monitor.alerts import Alerts, Sink
 from netdyno.monitor.gauges._base import Gauge
 from netdyno.monitor.pulse import Pulse
@@ -65,14 +65,15 @@ def watch(
             because="a budget is the share of the time that looking may take",
             hint="use a number between 0 and 0.5, such as `0.01`",
         )
+    here = ranks.place(run)
     info = new_info(
         run,
-        tags={**(tags or {}), **({"stage": stage} if stage else {})},
+        tags={**({"group": here.group} if here.group else {}), **(tags or {}), **({"stage": stage} if stage else {})},
         settings=_plain(settings or {}),
         script=sys.argv[0] if sys.argv else "",
         process=os.getpid(),
-        rank=int(os.environ.get("RANK", "0") or 0),
-        world=int(os.environ.get("WORLD_SIZE", "1") or 1),
+        rank=here.rank,
+        world=here.world,
         machine=platform.node(),
         torch=_torch_version(),
         python=platform.python_version(),
@@ -156,6 +157,8 @@ class Watch:
             observer.guarded("close", ride.ashore, observer)
         if self._pulse is not None and observer is not None:
             observer.guarded("pulse", self._pulse.stop)
+            if self._stream is not None:  # rules weigh what little time there is to save in a script that is over
+                self._stream.write("stopped", reason=reason, updates=self.updates, says=says)
             observer.guarded("examination", self._pulse.examine)
         self.event("costs", **self.costs())
         self.running = False
