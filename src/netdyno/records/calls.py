@@ -333,3 +333,30 @@ class NonFinite(Evidence, frozen=True, kw_only=True):
     input_high: float | None = None
     ignored: bool = False
     persists: bool = True
+
+
+class CustomGradient(Noun, frozen=True, kw_only=True):
+    """A function with a gradient written by hand, asked with the arguments of one of its calls, in double precision.
+
+    `where` is its backward, `applied` a line that uses it. Of `tested` numbers of its inputs that its result rests on, `wrong` have
+    another gradient than slope; `ratio` is the median gradient over slope of those, between `ratio_low` and `ratio_high`. `flat` numbers
+    have a gradient though the result does not rest on them, and `passes_on` that the result is an input times a number: both are
+    written for the sake of their gradient.
+    """
+
+    name: str
+    where: Place | None
+    applied: Place | None = None
+    tested: int = 0
+    wrong: int = 0
+    flat: int = 0
+    passes_on: bool = False
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+
+
+class CustomGradients(Evidence, frozen=True, kw_only=True):
+    """Functions of the user's with gradients written by hand."""
+
+    functions: tuple[CustomGradient, ...]

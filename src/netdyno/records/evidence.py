@@ -5,7 +5,7 @@ import msgspec
 from netdyno.records.base import Evidence as Evidence  # noqa: PLC0414 - told from here too
 from netdyno.records.base import Noun
 from netdyno.records.base import Place as Place  # noqa: PLC0414
-from netdyno.records.calls import CallTraces, LossCalls, ModelProbe, NonFinite
+from netdyno.records.calls import CallTraces, CustomGradients, LossCalls, ModelProbe, NonFinite
 from netdyno.records.growth import Growth, Ranks, Waste, WorkerStarts
 from netdyno.records.learning import Gradients, LossCurve
 from netdyno.records.measured import Split
@@ -470,4 +470,5 @@ AnyEvidence = (
     | Grain
     | Ranks
     | WorkerStarts
+    | CustomGradients
 )
