@@ -35,6 +35,7 @@ PACE = 30
 KEPT_TIMES = 400
 # One loss per update; a ride of more than this is not about single losses.
 KEPT_LOSSES = 20_000
+KEPT_RECENT = 4096
 # On a device a loss is read this many updates late, when it has long arrived.
 LATE = 2
 
@@ -89,6 +90,9 @@ class Observer:
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
         self.bursts = False
+        self.recent: deque[tuple[int, float]] = deque(
+            maxlen=KEPT_RECENT
+        )  # the last of them, for whoever reads again and again
         self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
         self.losses: list[float | None] = []
         self.first_loss: float | None = None
@@ -441,7 +445,9 @@ class Observer:
         """While it rests, calls of modules pass by; where numbers are looked at, only those of training, until a look."""
         vitals, hooked = self.vitals, self.view.hooked
         self.inside = 0 if hooked or vitals is not None else 1
-        self.deaf = not (hooked or self.counts_forwards or (vitals is not None and (vitals.listening or vitals.looking)))
+        self.deaf = not (
+            hooked or self.counts_forwards or (vitals is not None and (vitals.listening or vitals.looking))
+        )
 
     def _wake(self) -> None:
         if self.updates % PERIOD:
@@ -463,6 +469,7 @@ class Observer:
             self._loss = None
             if self.fresh is not None:
                 self.fresh.append((self.updates, loss))
+                self.recent.append((self.updates, loss))
         while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
             at, copy, _ = self._late.popleft()
             self._told(at, self._item(copy))
@@ -473,6 +480,7 @@ class Observer:
         self.last_loss = loss
         if self.fresh is not None:
             self.fresh.append((at + 1, loss))
+            self.recent.append((at + 1, loss))
         if at < len(self.losses):
             self.losses[at] = loss + (self.losses[at] or 0.0)  # micro-batches of one update add up
 

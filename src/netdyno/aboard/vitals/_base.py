@@ -33,7 +33,7 @@ GRANT_NS = 20_000_000
 HOOKS = (
     "calling", "every_calling", "called", "every_called", "loss", "every_loss", "backward", "every_backward", "differentiated", "every_differentiated",
     "clip", "every_clip", "step", "every_step", "stepped", "every_stepped", "batch", "every_batch", "update", "every_update", "over",
-    "always_backward", "always_differentiated", "always_clip", "always_step", "always_stepped", "always_update",
+    "always_backward", "always_differentiated", "always_clip", "always_step", "always_stepped", "always_batch", "always_update",
 )  # fmt: skip
 
 
@@ -131,6 +131,7 @@ class Watch:
         self.block = True  # and in the whole block that it lies in
         self.whole = True  # none was left out so far
         self.heard_ns = 0
+        self.wired_ns = 0  # what tripwires take; they keep to an allowance of their own
         self.costs: dict[str, int] = {}
         self.began = 0
         self.ended = False
@@ -183,7 +184,7 @@ class Watch:
         if self.busy or self.ended:
             return
         if self.always[hook]:
-            self._hear(self.always[hook], what)
+            self._hear(self.always[hook], what, wires=True)
         if self.listening and self.every[hook]:
             self._hear(self.every[hook], what)
         if self.looking and self.hooks[hook]:
@@ -219,7 +220,7 @@ class Watch:
         if not self.began:
             self.began = self.observer.now()
         if self.always["update"]:
-            self._hear(self.always["update"], (at,))
+            self._hear(self.always["update"], (at,), wires=True)
         if self.listening:
             self._hear(self.every["update"], (at,))
         if self.looking:
@@ -256,7 +257,9 @@ class Watch:
             self._call([(name, method)], ())
         self.ended = True
 
-    def _hear(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
+    def _hear(
+        self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...], *, wires: bool = False
+    ) -> None:
         """The quick way, taken several times in each update: time is taken of all listeners together."""
         observer, account = self.observer, self.observer.account
         now = observer.now
@@ -281,7 +284,11 @@ class Watch:
             observer.off, observer.inside = off, inside
             if on:
                 account.switch(before)
-            self.heard_ns += now() - began
+            spent = now() - began
+            if wires:
+                self.wired_ns += spent
+            else:
+                self.heard_ns += spent
 
     def _call(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
         import torch
