@@ -22,6 +22,10 @@ _STRAIGHT = Edit(
     "class Rounded(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return torch.round(8 * x) / 8\n\n"
     "    @staticmethod\n    def backward(ctx, grad):\n        return grad\n\n\nclass DigitsMLP(nn.Module):\n",
 )
+_WIDE = Edit(
+    "        self.proj = nn.Linear(width, width)\n",
+    "        nn.init.normal_(self.qkv.weight, std=<<STD>>)\n        self.proj = nn.Linear(width, width)\n",
+)
 _RIGHT = "s * (1 + x * (1 - s))"
 
 # Not here, for want of a fact that tells them from what is right:
@@ -405,6 +409,23 @@ FAULTS: tuple[Fault, ...] = (
         accept=("inverted-mask", "seen-target"),
         better="higher",  # it sees what it should predict
         fix="turn the mask around",
+    ),
+    Fault(
+        id="O52",
+        kind="unscaled-attention",
+        layer="optimisation",
+        edits={
+            "chars_transformer": (
+                _WIDE,
+                Edit("q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))", "q @ k.transpose(-2, -1)"),
+            ),
+        },
+        twin={"chars_transformer": (Edit(_WIDE.old, _WIDE.new.replace("<<STD>>", "0.35")),)},
+        severities={"mild": {"STD": "0.2"}, "clear": {"STD": "0.35"}, "fatal": {"STD": "0.6"}},
+        accept=("unscaled-attention",),
+        fix="divide the scores by the root of the width",
+        note="with PyTorch's initialisation and heads this narrow, scores are small without any scaling and nothing gets worse;"
+        " with these weights the scaled twin does as well as the host",
     ),
     Fault(
         id="O53",
