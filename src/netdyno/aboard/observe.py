@@ -90,9 +90,7 @@ class Observer:
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
         self.bursts = False
-        self.recent: deque[tuple[int, float]] = deque(
-            maxlen=KEPT_RECENT
-        )  # the last of them, for whoever reads again and again
+        self.recent: deque[tuple[int, float]] = deque(maxlen=KEPT_RECENT)  # the last of them, for who reads them again
         self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
         self.losses: list[float | None] = []
         self.first_loss: float | None = None

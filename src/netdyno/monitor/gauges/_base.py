@@ -204,6 +204,9 @@ def norms(tensors: list[Any]) -> Any:
     import torch
 
     half = any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in tensors)
+    if half and any(tensor.dtype == torch.float64 for tensor in tensors):
+        tensors = [tensor.double() for tensor in tensors]  # rare: a call for all of them takes one kind of numbers
+        half = False
     # A norm that is larger than half precision holds must not come out infinite.
     found: Any = torch._foreach_norm(tensors, 2, torch.float32) if half else torch._foreach_norm(tensors)
     if any(one.device != found[0].device or one.dtype != found[0].dtype for one in found):

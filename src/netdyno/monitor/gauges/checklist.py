@@ -46,49 +46,51 @@ class Checklist(Gauge):
         self.begun = self.batches = self.started = 0
         self.epochs = self.written = 0
         self.written_at = -math.inf
+        self.span = (0, 0)  # updates of the epoch that is looked at: after the first, up to the last
         self.before: tuple[float, float] | None = None  # mean loss of the epoch before, and its standard error
         self.history: dict[str, deque[float]] = {"norms": deque(maxlen=64), "losses": deque(maxlen=64)}
         self.clock = time.monotonic
 
     def every_update(self, number: int) -> None:
         """Has the loader begun anew since?"""
-        observer = self.watch.observer
-        known = observer.fetched
+        known = self.watch.observer.fetched
         if known is not None and self.loader is None and known.trains:
-            self.loader, self.begun = known, known.iterations
+            self.loader, self.begun, self.batches = known, known.iterations, known.first_of_epoch - 1
         known = self.loader
-        if known is not None and known.iterations != self.begun:
-            epochs, batches = known.iterations - self.begun, known.batches - self.batches
-            self.begun, self.batches = known.iterations, known.batches
-            if batches >= LEAST_BATCHES * epochs:
-                self._over(epochs, number)
+        if known is None or known.iterations == self.begun:
+            return
+        epochs, batches = known.iterations - self.begun, known.first_of_epoch - 1 - self.batches
+        self.begun, self.batches = known.iterations, known.first_of_epoch - 1
+        if batches >= LEAST_BATCHES * epochs:
+            # Not every update is listened to, so the new epoch may have begun some updates ago.
+            into = known.batches - self.batches
+            updates = max(1, round(into * (number - self.started) / (batches + into)))
+            self._over(epochs, number - updates)
 
-    def _over(self, epochs: int, number: int) -> None:
+    def _over(self, epochs: int, last: int) -> None:
         self.epochs += epochs
-        first, self.started = self.started, number - 1
-        # The update that noticed it is the new epoch's.
-        losses = [loss for at, loss in list(self.watch.observer.recent) if first < at <= number - 1]
-        items = self._items(losses, first)
+        first, self.started = self.started, last
+        items = self._items(first, last)
         now = self.clock()
         if self.written < EACH or now - self.written_at >= APART_S:
             self.written += 1
             self.written_at = now
             self.event("checklist", epoch=self.epochs, items=items)
-            self.tell("checklist_failed", sum(item["state"] == "fail" for item in items), number)
+            self.tell("checklist_failed", sum(item["state"] == "fail" for item in items), last)
 
-    def _items(self, losses: list[float], first: int) -> list[dict[str, Any]]:
-        norms = self._since("gradient_norm", first)
+    def _items(self, first: int, last: int) -> list[dict[str, Any]]:
+        self.span = first, last
+        losses = [loss for at, loss in list(self.watch.observer.recent) if first < at <= last]
+        norms = self._of("gradient_norm")
         items = [
             finite(losses),
             self._not_risen(losses),
             exploding(norms, list(self.history["norms"])),
             self._vanishing(norms, losses),
-            reaching(self._since("gradient_norm_min", first), self._since("gradient_norm_max", first)),
-            constant(
-                self._since("output/spread", first), self._since("output/max", first), self._since("output/min", first)
-            ),
-            self._silent(first),
-            smooth(losses, self._rates(first)),
+            reaching(self._of("gradient_norm_min"), self._of("gradient_norm_max")),
+            constant(self._of("output/spread"), self._of("output/max"), self._of("output/min")),
+            self._silent(),
+            smooth(losses, self._rates()),
         ]
         finite_norms = [one for one in norms if math.isfinite(one)]
         if finite_norms:
@@ -97,13 +99,15 @@ class Checklist(Gauge):
             self.history["losses"].append(median(losses))
         return items
 
-    def _since(self, name: str, first: int) -> list[float]:
-        return [value for at, value in list(self.shared.board.get(name, ())) if at > first]
+    def _of(self, name: str) -> list[float]:
+        """What another gauge has told of this epoch."""
+        first, last = self.span
+        return [value for at, value in list(self.shared.board.get(name, ())) if first < at <= last]
 
-    def _rates(self, first: int) -> list[float]:
+    def _rates(self) -> list[float]:
         """The first group's learning rate in this epoch."""
         name = next((name for name in self.shared.board if name.startswith("learning_rate/")), "")
-        return self._since(name, first)
+        return self._of(name)
 
     def _not_risen(self, losses: list[float]) -> dict[str, Any]:
         before, self.before = self.before, None
@@ -127,12 +131,9 @@ class Checklist(Gauge):
         shrunk = median(losses) < SAME_LOSS * median(past)
         return item("gradients-not-vanished", value, limit, passed=value >= limit or shrunk)
 
-    def _silent(self, first: int) -> dict[str, Any]:
+    def _silent(self) -> dict[str, Any]:
         shares = [
-            value
-            for name in list(self.shared.board)
-            if name.startswith("dead_units/")
-            for value in self._since(name, first)[-1:]
+            value for name in list(self.shared.board) if name.startswith("dead_units/") for value in self._of(name)[-1:]
         ]
         return (
             item("units-learn", max(shares), SILENT, passed=max(shares) < SILENT)
