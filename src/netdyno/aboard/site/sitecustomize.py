@@ -3,6 +3,7 @@
 A process that never imports torch pays a few milliseconds at its start and a look at the name of each new import.
 """
 
+import importlib
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -23,9 +24,20 @@ def open_the_door() -> None:
         sys.modules[NAME] = package
         from netdyno_aboard import boot  # type: ignore[import-not-found]
 
-        boot.arm()
+        if os.environ.get("NETDYNO_ABOARD"):
+            boot.arm()
+        else:
+            boot.after_import("torch", begin_to_watch)
     except Exception:  # noqa: S110  the lab hears no heartbeat, and says so
         pass
+
+
+def begin_to_watch(_: object) -> None:
+    """Torch is there. Here the house is needed, and an interpreter of another environment has none."""
+    try:
+        importlib.import_module("netdyno.monitor.script").begin()
+    except Exception as error:
+        sys.stderr.write(f"netdyno: this run is not watched, and goes on all the same ({error})\n")
 
 
 def let_the_shadowed_in() -> None:
@@ -41,6 +53,6 @@ def let_the_shadowed_in() -> None:
     spec.loader.exec_module(module)
 
 
-if os.environ.get("NETDYNO_ABOARD"):
+if os.environ.get("NETDYNO_ABOARD") or os.environ.get("NETDYNO_WATCH"):
     open_the_door()
 let_the_shadowed_in()
