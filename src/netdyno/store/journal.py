@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 import msgspec
 import numpy as np
 
+from netdyno.errors import StoreError
 from netdyno.records.journal import RunInfo
 from netdyno.store.disk import explained, write_whole
 
@@ -214,11 +215,19 @@ class Run:
         return path.stat().st_size if path.exists() else 0
 
 
-def runs(store: Path) -> Iterator[Run]:
-    """The journals of a store, the newest first."""
+def runs(store: Path, *, tags: Mapping[str, str] | None = None) -> Iterator[Run]:
+    """The journals of a store, the newest first: all, or exactly those that carry all of these tags."""
     folders = [path.parent for path in (store / ROOM).glob("*/run.json")]
     for folder in sorted(folders, key=lambda folder: folder.name, reverse=True):
-        yield Run(folder)
+        run = Run(folder)
+        if not tags or tags.items() <= _tags(run).items():
+            yield run
+
+
+def _tags(run: Run) -> dict[str, str]:
+    with contextlib.suppress(StoreError, msgspec.MsgspecError):  # one that cannot be read carries none
+        return run.info.tags
+    return {}
 
 
 def new_id() -> str:
