@@ -69,16 +69,11 @@ OWN: dict[str, dict[str, tuple[Edit, ...]]] = {
         "digits_mlp_functional": (
             Edit("width=128, p=0.2", "width=256, p=0.0"),
             Edit(
-                "    X_tr, X_va, y_tr, y_va =",
-                "    again = np.random.choice(len(X), 600)\n"
-                "    X, y = np.concatenate([X, X[again]]), np.concatenate([y, y[again]])\n"
-                "    X_tr, X_va, y_tr, y_va =",
-            ),
-            Edit(
                 "    X_tr = torch.tensor(",
-                "    X_tr, y_tr = X_tr[:200], y_tr[:200]\n"
-                "    flip = np.random.rand(200) < 0.15\n"
-                "    y_tr = np.where(flip, np.random.randint(0, 10, 200), y_tr)\n"
+                "    X_tr, y_tr = X_tr[:150], y_tr[:150]\n"
+                "    flip = np.random.rand(150) < 0.15\n"
+                "    y_tr = np.where(flip, np.random.randint(0, 10, 150), y_tr)\n"
+                "    X_va, y_va = np.concatenate([X_va, X_tr[:45]]), np.concatenate([y_va, y_tr[:45]])\n"
                 "    X_tr = torch.tensor(",
             ),
             Edit("epochs = 20\n", "epochs = 120\n"),
