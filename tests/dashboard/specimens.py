@@ -7,9 +7,7 @@ import json
 import threading
 
 import msgspec
-import uvicorn
 
-from netdyno.dashboard.app import application
 from netdyno.dashboard.serve import listen
 from netdyno.records.journal import Alert
 from netdyno.store.journal import Journal, new_info
@@ -69,6 +67,10 @@ class Page:
 @contextlib.contextmanager
 def page(store, *, host="127.0.0.1", token=None):
     """The page over a store, on a port of its own."""
+    import uvicorn
+
+    from netdyno.dashboard.app import application
+
     socket = listen("127.0.0.1", 0)
     server = uvicorn.Server(
         uvicorn.Config(application(store, host=host, token=token), log_level="error", lifespan="off", ws="none")

@@ -68,6 +68,6 @@ def test_a_mean_passes_over_what_is_no_number_and_forgets_a_huge_value():
     assert means[2] == 2.0
 
 
-def test_of_histograms_only_the_newest_of_each_name_travel():
-    events = [{"kind": "histogram", "name": name, "at": at} for at, name in enumerate("abab")]
+def test_of_histograms_only_the_newest_of_each_thing_travel():
+    events = [{"kind": "histogram", "of": of, "at": at} for at, of in enumerate("abab")]
     assert [each["at"] for each in newest([*events, {"kind": "alert", "at": 4}])] == [2, 3, 4]

@@ -95,13 +95,13 @@ def trailing_mean(values: np.ndarray, at: np.ndarray, *, width: int) -> np.ndarr
 
 
 def newest(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events without histograms that a later one of the same name replaces: they are the bulk of a long journal."""
+    """The events without histograms that a later one of the same replaces: they are the bulk of a long journal."""
     seen: dict[str, int] = {}
     for at, event in enumerate(events):
         if event["kind"] == "histogram":
-            seen[str(event.get("name"))] = at
+            seen[str(event.get("of"))] = at
     return [
-        event for at, event in enumerate(events) if event["kind"] != "histogram" or seen[str(event.get("name"))] == at
+        event for at, event in enumerate(events) if event["kind"] != "histogram" or seen[str(event.get("of"))] == at
     ]
 
 

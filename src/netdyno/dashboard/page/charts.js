@@ -5,7 +5,7 @@ const MOST_HELD = 4000; // points of a line that grew by itself; then it is aske
 const MOST_ASKED = 40; // series in one question, so that its address stays short
 const ROWS = 24; // of the table beside a chart
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
-export const COLOURS = ["#2b6cb8", "#d1661a", "#12875a", "#a4489f", "#b8860b", "#c0392b", "#3a8f98", "#6b6f2a", "#7b52b5", "#7a5c43"];
+export const COLOURS = Array.from({ length: 10 }, (_, at) => `var(--line-${at})`); // dark and light ones: style.css
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 
 let library = null;
@@ -116,17 +116,21 @@ const nameOf = (line, at) => line.odd.find(([update]) => update === line.updates
 function traces(line, { axis, smooth }) {
   const x = axis === "time" ? line.seconds : line.updates;
   // A mean of nearly all there is would say nothing.
-  const smoothed = smooth > 1 && line.next >= 3 * smooth && line.smooth.length === line.values.length;
+  const smoothed = smooth > 1 && line.next >= 8 * smooth && line.smooth.length === line.values.length;
   const name = plain(line.label);
+  const color = painted(line.colour);
   const common = { x, mode: line.values.length < 3 ? "lines+markers" : "lines", type: "scatter", name, hovertemplate: "%{y:.5g}<extra>%{fullData.name}</extra>" };
-  const drawn = [{ ...common, y: line.values, opacity: smoothed ? 0.3 : 1, hoverinfo: smoothed ? "skip" : undefined, hovertemplate: smoothed ? null : common.hovertemplate, line: { color: line.colour, width: smoothed ? 1 : 1.6, dash: DASHES[line.dash ?? 0] } }];
-  if (smoothed) drawn.push({ ...common, y: line.smooth, line: { color: line.colour, width: 2.2, dash: DASHES[line.dash ?? 0] } });
+  const drawn = [{ ...common, y: line.values, opacity: smoothed ? 0.3 : 1, hoverinfo: smoothed ? "skip" : undefined, hovertemplate: smoothed ? null : common.hovertemplate, line: { color, width: smoothed ? 1 : 1.6, dash: DASHES[line.dash ?? 0] } }];
+  if (smoothed) drawn.push({ ...common, y: line.smooth, line: { color, width: 2.2, dash: DASHES[line.dash ?? 0] } });
   if (line.odd.length) {
     drawn.push({ x: line.odd.map((each) => each[axis === "time" ? 1 : 0]), y: line.odd.map(() => 0.04), yaxis: "y2", mode: "markers", type: "scatter", name,
       text: line.odd.map((each) => each[2]), hovertemplate: "%{text}<extra>%{fullData.name}</extra>", marker: { symbol: "x-thin", size: 8, line: { width: 1.6, color: colours().bad } } });
   }
   return drawn;
 }
+
+// The chart library knows no variables of the style sheet.
+const painted = (colour) => getComputedStyle(document.documentElement).getPropertyValue(colour.slice(4, -1)).trim();
 
 // The library reads a few marks in names; ours are only text.
 const plain = (text) => text.slice(0, 60).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -154,7 +158,7 @@ function layout({ settings, picture }) {
 
 export async function drawBars(place, edges, counts, colour) {
   const middle = counts.map((_, at) => (edges[at] + edges[at + 1]) / 2);
-  const bar = { type: "bar", x: middle, y: counts, width: counts.map((_, at) => edges[at + 1] - edges[at]), marker: { color: colour, line: { width: 0 } }, hovertemplate: "%{x:.4g}: %{y}<extra></extra>" };
+  const bar = { type: "bar", x: middle, y: counts, width: counts.map((_, at) => edges[at + 1] - edges[at]), marker: { color: painted(colour), line: { width: 0 } }, hovertemplate: "%{x:.4g}: %{y}<extra></extra>" };
   const shape = layout({ settings: { axis: "value", log: false }, picture: place });
   shape.xaxis = { ...shape.xaxis, title: undefined };
   shape.hovermode = "closest";
@@ -227,7 +231,10 @@ export class Charts {
         if (!line.filled || piece.next > piece.start) moved.add(line);
         line.take(piece);
       }
-      await Promise.all(visible.filter((chart) => chart.lines.some((line) => moved.has(line.source))).map((chart) => chart.draw()));
+      for (const chart of visible.filter((each) => each.lines.some((line) => moved.has(line.source)))) {
+        await chart.draw();
+        await new Promise((resolve) => setTimeout(resolve)); // each is seen as soon as it is drawn
+      }
     }
   }
 }

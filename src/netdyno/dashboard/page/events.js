@@ -14,7 +14,7 @@ export class Told {
   }
 
   show(runs) {
-    const all = runs.flatMap((run) => run.events.map((event) => ({ ...event, of: run })));
+    const all = runs.flatMap((run) => run.events.map((event) => ({ ...event, run })));
     const many = runs.length > 1;
     const kinds = (kind) => all.filter((event) => event.kind === kind);
     const alerts = kinds("alert").filter((event) => event.alert && typeof event.alert === "object");
@@ -31,7 +31,7 @@ function section(title, name) {
 }
 
 function keep(part, events, draw, nothing) {
-  const key = events.map((event) => `${event.of.id} ${event.seconds} ${event.update}`).join();
+  const key = events.map((event) => `${event.run.id} ${event.seconds} ${event.update}`).join();
   if (key === part.shown) return;
   part.shown = key;
   part.element.hidden = !events.length && !nothing;
@@ -39,7 +39,7 @@ function keep(part, events, draw, nothing) {
     events.length ? draw() : h("p", { class: "soft" }, nothing ?? ""));
 }
 
-const runName = (event, many) => (many ? h("span", { class: "soft small" }, h("i", { class: "dot", style: `background:${event.of.colour}` }), event.of.name) : null);
+const runName = (event, many) => (many ? h("span", { class: "soft small" }, h("i", { class: "dot", style: `background:${event.run.colour}` }), event.run.name) : null);
 
 function alertCard(event, many) {
   const alert = event.alert;
@@ -62,20 +62,15 @@ function place(where) {
   return [where.file ? `${where.file}${where.line ? `:${where.line}` : ""}` : "", where.module, where.sample !== undefined && where.sample !== null ? `sample ${where.sample}` : ""].filter(Boolean).join(", ");
 }
 
-// A checklist is `items`: a list of {name, passed, says}, or names with true, false or a number.
-function items(event) {
-  const given = event.items ?? {};
-  if (Array.isArray(given)) return given.map((each) => ({ name: String(each.name ?? each.item ?? ""), passed: each.passed ?? each.ok, says: each.says ?? each.value ?? "" }));
-  return Object.entries(given).map(([name, value]) => (value && typeof value === "object" ? { name, passed: value.passed ?? value.ok, says: value.says ?? value.value ?? "" }
-    : { name, passed: typeof value === "boolean" ? value : undefined, says: typeof value === "boolean" ? "" : value }));
-}
+// A checklist is `items`: a list of {item, state: pass, fail or unknown, value, limit}.
+const items = (event) => (Array.isArray(event.items) ? event.items.filter((each) => each && typeof each === "object") : []);
 
 function checkTables(events, many) {
-  const names = [...new Set(events.flatMap((event) => items(event).map((item) => item.name)))];
+  const names = [...new Set(events.flatMap((event) => items(event).map((each) => String(each.item))))];
   return h("div", { class: "scroll", tabIndex: 0, role: "region", ariaLabel: "Checklist by epoch" }, h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Epoch"), names.map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Epoch"), names.map((name) => h("th", { scope: "col" }, name.replaceAll("-", " "))))),
     h("tbody", {}, [...events].reverse().map((event) => {
-      const found = new Map(items(event).map((item) => [item.name, item]));
+      const found = new Map(items(event).map((each) => [String(each.item), each]));
       return h("tr", {}, h("th", { scope: "row" }, event.epoch !== undefined ? count(event.epoch) : `update ${count(event.update)}`, " ", runName(event, many)),
         names.map((name) => h("td", {}, verdict(found.get(name)))));
     }))));
@@ -83,27 +78,28 @@ function checkTables(events, many) {
 
 function verdict(item) {
   if (!item) return "–";
-  const word = item.passed === true ? h("span", { class: "ok" }, "✓ passed") : item.passed === false ? h("span", { class: "wrong" }, "✗ failed") : "";
-  const says = item.says === "" || item.says === null ? "" : typeof item.says === "number" ? number(item.says) : String(item.says);
-  return [word, says ? h("span", { class: word ? "sub" : "" }, says) : ""];
+  const word = { pass: h("span", { class: "ok" }, "✓ pass"), fail: h("span", { class: "wrong" }, "✗ fail") }[item.state] ?? h("span", { class: "soft" }, String(item.state));
+  const known = (value) => value !== undefined && value !== null;
+  const says = [known(item.value) ? number(item.value) : "", known(item.limit) ? `limit ${number(item.limit)}` : ""].filter(Boolean).join(", ");
+  return [word, item.state !== "unknown" && says ? h("span", { class: "sub" }, says) : ""];
 }
 
 function newest(events) {
-  const last = new Map(events.map((event) => [`${event.of.id}\n${event.name}`, event]));
+  const last = new Map(events.map((event) => [`${event.run.id}\n${event.of}`, event]));
   return [...last.values()].slice(0, 60);
 }
 
-// A histogram is `name`, `edges` (one more than counts) and `counts`.
+// A histogram is `of`, `edges` (one more than counts), `counts` and how many values were `not_finite`.
 function histogram(event, many) {
   const { edges, counts } = event;
-  const name = String(event.name ?? "histogram");
-  const head = [h("h3", {}, name), h("p", { class: "soft small" }, `update ${count(event.update)} `, runName(event, many))];
+  const name = String(event.of ?? "histogram");
+  const head = [h("h3", {}, name), h("p", { class: "soft small" }, `update ${count(event.at ?? event.update)} `, runName(event, many))];
   if (!Array.isArray(edges) || !Array.isArray(counts) || edges.length !== counts.length + 1) return h("article", { class: "card" }, head, h("p", {}, told(event)));
   const whole = counts.reduce((sum, each) => sum + each, 0);
   const top = counts.indexOf(Math.max(...counts));
-  const says = `${count(whole)} values from ${number(edges[0])} to ${number(edges.at(-1))}; most (${number((100 * counts[top]) / (whole || 1))} %) lie between ${number(edges[top])} and ${number(edges[top + 1])}`;
+  const says = `${count(whole)} values from ${number(edges[0])} to ${number(edges.at(-1))}; most (${number((100 * counts[top]) / (whole || 1))} %) lie between ${number(edges[top])} and ${number(edges[top + 1])}${event.not_finite ? `; ${count(event.not_finite)} more are not finite` : ""}`;
   const picture = h("div", { class: "picture low", role: "img", ariaLabel: `${name}: ${says}` });
-  drawBars(picture, edges, counts, event.of.colour);
+  drawBars(picture, edges, counts, event.run.colour);
   return h("article", { class: "card" }, head, picture, h("p", { class: "small" }, says));
 }
 
@@ -115,6 +111,6 @@ function eventTable(events, many) {
 }
 
 function told(event) {
-  const { kind, update, seconds, of, ...rest } = event;
+  const { kind, update, seconds, run, ...rest } = event;
   return Object.entries(rest).filter(([, value]) => value !== "").map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : number(value)}`).join(", ").slice(0, 600);
 }

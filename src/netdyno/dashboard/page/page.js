@@ -59,10 +59,11 @@ async function open() {
   document.title = "netdyno";
   const view = state.view === "list" ? new List(main, state, go) : new Detail(main, state, go);
   shown = view;
+  if (state.view === "detail") warm();
   asked = { list: 0, records: 0 };
   await beat();
   document.documentElement.dataset.ready = "yes";
-  setTimeout(warm, 200); // the chart library, while somebody reads the list
+  setTimeout(warm, 100); // the chart library, while somebody reads the list
 }
 
 async function beat() {
