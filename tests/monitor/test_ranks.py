@@ -12,7 +12,10 @@ import pytest
 
 from netdyno.monitor import ranks
 from netdyno.monitor.ranks import BEATS, Told, straggler
-from netdyno.store.journal import runs
+from netdyno.monitor.run import Watch
+from netdyno.monitor.subject import Subject
+from netdyno.records.journal import Alert
+from netdyno.store.journal import Journal, new_info, runs
 
 TRAIN = """
 import sys, time
@@ -163,3 +166,45 @@ def test_time_blocked_where_ranks_meet_is_waiting_and_elsewhere_its_own():
         "rank/own_s": 8.0, "rank/waiting_s": 15.0, "rank/own_s/data": 5.5, "rank/own_s/backward": 2.5,
     }  # fmt: skip
     assert json.dumps(points)
+
+
+def of_two(store, rank, told):
+    """The watch of one of two ranks of a group, without an observer."""
+    info = new_info("both", tags={"group": "g"}, rank=rank, world=2)
+    seen = Watch(Subject({}), info, store, sinks=[told.append], quiet=True)
+    seen.journal = Journal.create(store, info)
+    seen.running = True
+    return seen
+
+
+def warning(cause):
+    return Alert(cause=cause, severity="warning", says="it is so", update=3, seconds=1.0)
+
+
+def test_rank_0_tells_what_others_found_and_each_cause_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks.Own, "tick", lambda _: None)
+    loud, silent = [], []
+    first, second = of_two(tmp_path, 0, loud), of_two(tmp_path, 1, silent)
+    second.alert(warning("only-here"))
+    second.alert(warning("everywhere"))
+    first.alert(warning("everywhere"))
+    ranks.Ranks(first).tick()
+    ranks.Ranks(first).tick()
+    for seen in (second, first):
+        seen.alerts.close()
+    assert [(alert.cause, alert.says) for alert in loud] == [
+        ("everywhere", "it is so"),
+        ("only-here", "rank 1: it is so"),
+    ]
+    assert silent == []
+    for seen in (second, first):
+        seen.journal.close("ended", 0)
+
+
+def test_a_rank_whose_rank_0_is_not_there_tells_for_itself(tmp_path):
+    told = []
+    alone = of_two(tmp_path, 1, told)
+    alone.alert(warning("here"))
+    alone.alerts.close()
+    alone.journal.close("ended", 0)
+    assert [alert.cause for alert in told] == ["here"]

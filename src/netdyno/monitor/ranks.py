@@ -14,7 +14,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from netdyno.records.journal import Alert
+import msgspec
+
+from netdyno.monitor.alerts import Sink
+from netdyno.records.journal import Alert, RunInfo
 from netdyno.store import journal
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ BEATS = 10
 WORTH_A_WORD = 0.20
 # Who is waited for makes the others wait. Half of it must show, as some of the waiting hides behind other work.
 SHOWS = 0.5
-LOOK_FOR_MATES_S = 5.0  # reading a store takes longer the more runs there are
+LOOK_FOR_MATES_S = 2.0  # reading a store takes longer the more runs there are
 NEWEST = 50  # and those who train together have begun together
 _begun: dict[str, int] = {}
 
@@ -176,12 +179,13 @@ def _own(name: str, parts: list[int]) -> int:
 
 
 class Ranks:
-    """The pulse's part: each rank tells its own times, and rank 0 looks at everybody's."""
+    """The pulse's part: each rank tells its own times, and rank 0 looks at everybody's and passes on their alerts."""
 
     def __init__(self, watch: "Watch") -> None:
         self.watch = watch
         self.own = Own(watch)
         self.mates: dict[int, journal.Run] = {}
+        self._read: dict[int, int] = {}  # how far in each mate's events
         self._looked = -LOOK_FOR_MATES_S
 
     def tick(self) -> None:
@@ -189,12 +193,21 @@ class Ranks:
         self.own.tick()
         if self.watch.info.rank == 0:
             self._look_for_mates()
+            self._pass_on()
             if len(self.mates) == self.watch.info.world and all(
                 mate.state() == "running" for mate in self.mates.values()
             ):
                 found = straggler({rank: told(mate) for rank, mate in self.mates.items()})
                 if found is not None:
                     self.watch.alert(alert(found, self.watch))
+
+    def _pass_on(self) -> None:
+        for rank, mate in self.mates.items():
+            if rank != 0:
+                events, self._read[rank] = mate.events(self._read.get(rank, 0))
+                for event in events:
+                    if event["kind"] == "alert":
+                        self.watch.alert(of_rank(rank, msgspec.convert(event["alert"], Alert)))
 
     def _look_for_mates(self) -> None:
         info, now = self.watch.info, self.watch.seconds
@@ -241,6 +254,32 @@ def alert(found: Straggler, watch: "Watch") -> Alert:
             "update_s": found.update_s, "share": found.share,
         },
     )  # fmt: skip
+
+
+def of_rank(rank: int, alert: Alert) -> Alert:
+    """The alert of another rank. What all of them meet has one cause, and is told once."""
+    return msgspec.structs.replace(alert, says=f"rank {rank}: {alert.says}")
+
+
+def voiced(sinks: tuple[Sink, ...], info: RunInfo, store: Path) -> tuple[Sink, ...]:
+    """The sinks of one rank: what rank 0 passes on, the others need not tell, nor eight of them in eight messages."""
+    if info.rank == 0 or "group" not in info.tags:
+        return sinks
+    return tuple(_Voice(sink, info, store) for sink in sinks)
+
+
+class _Voice:
+    """Tells what nobody else will: where rank 0 watches too and shares the store, it does."""
+
+    def __init__(self, sink: Sink, info: RunInfo, store: Path) -> None:
+        self.sink = sink
+        self.info = info
+        self.store = store
+
+    def __call__(self, alert: Alert) -> None:
+        group = mates(self.store, self.info.tags["group"], most=self.info.world + NEWEST)
+        if not any(mate.info.rank == 0 and mate.state() == "running" for mate in group):
+            self.sink(alert)
 
 
 def beside(watch: "Watch") -> Callable[[], None]:

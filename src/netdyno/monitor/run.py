@@ -114,7 +114,7 @@ class Watch:
         self._sinks = (*(() if quiet else (_terminal(),)), *sinks)
         self._stream: Stream | None = None
         self._pulse: Pulse | None = None
-        self.alerts = Alerts(self._sinks)
+        self.alerts = Alerts(ranks.voiced(self._sinks, info, store))
         self.running = False
 
     # beginning and end
