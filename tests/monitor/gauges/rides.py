@@ -33,7 +33,7 @@ class Told:
 
 
 @contextlib.contextmanager
-def aboard(kinds, subject=None, share=1.0):
+def aboard(kinds, subject=None, share=1e6):
     """Gauges at work, with so much of the time that they look at every update."""
     told = Told()
     subject = subject or Subject({})

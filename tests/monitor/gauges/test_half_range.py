@@ -33,3 +33,14 @@ def test_the_models_output_is_counted_too():
     with aboard(one("half-range")) as told:
         model(torch.ones(4, 2)).sum().backward()
     assert told.points["half_range/output/overflow"] == [1.0]
+
+
+def test_in_float32_it_looks_seldom_and_in_half_precision_each_time():
+    for dtype, looks in ((torch.float32, 2), (torch.bfloat16, 16)):
+        model = torch.nn.Linear(2, 2, dtype=dtype)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        with aboard(one("half-range")) as told:
+            for _ in range(16):
+                model(torch.ones(4, 2, dtype=dtype)).float().sum().backward()
+                optimizer.step()
+        assert len(told.points["half_range/gradients/zero"]) == looks
