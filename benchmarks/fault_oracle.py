@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.fault_bench import Bench, Entry, Job, alone, job_of, keep, kept, run, say
 from benchmarks.fault_score import PROGRAM, worse_by_ranks
 from benchmarks.faults import _base, controls, unknown
+from benchmarks.faults._base import Fault
 
 LEDGER = Path(__file__).parent / "faults" / "oracle.json"
 SEEDS = 5
@@ -28,11 +29,11 @@ def main(bench: Bench, root: Path, *, again: bool) -> None:
     known: dict[str, Any] = {} if again else (kept(LEDGER) or {})
     for entry in bench.entries:
         name = name_of(entry)
-        if entry.role not in ("faulty", "control", "unknown") or known.get(name, {}).get("key") == entry.key:
+        if entry.role not in ("faulty", "control", "unknown") or answers(known.get(name, {}), asked := question(entry)):
             continue
-        known[name] = {"key": entry.key, **judged(entry, bench.jobs[entry.key], root)}
+        known[name] = {**asked, **judged(entry, bench.jobs[entry.key], root)}
         write(known)
-        say(f"{name}: {json.dumps({key: value for key, value in known[name].items() if key != 'key'})}")
+        say(f"{name}: {json.dumps({key: value for key, value in known[name].items() if key not in asked})}")
 
 
 def write(known: Mapping[str, Any]) -> None:
@@ -54,23 +55,64 @@ def verdicts() -> dict[str, dict[str, Any]]:
 
 
 def judged(entry: Entry, job: Job, root: Path) -> dict[str, Any]:
-    """Whether a faulty program is worse than its fixed one, or a control as good as it promises."""
-    if entry.role != "faulty":
+    """Whether a faulty program is worse than its mended one, or a control as good as it promises."""
+    fault = next((each for each in _base.all_faults() if each.id == entry.id), None)
+    if fault is None:
         program = next(each for each in (*controls.CONTROLS, *unknown.UNKNOWN) if each.id == entry.id)
         values = [metric(job, seed, program.metric, root) for seed in range(SEEDS)]
         return {"metric": program.metric, "values": _rounded(values), "healthy": all(map(program.reached, values))}
-    fault = next(each for each in _base.all_faults() if each.id == entry.id)
-    fixed = job_of(_base.fixed_source(entry.host), fault.environment)
+    faulty, well = compared(*sides(fault, entry.host, entry.severity), fault.metric, root)
+    told = {"metric": fault.metric, "faulty": _rounded(faulty), "fixed": _rounded(well)}
+    if fault.kind == "none":
+        p = min(worse_by_ranks(*pair, better=fault.better) for pair in ((faulty, well), (well, faulty)))
+        return {**told, "p": round(p, 4), "healthy": p >= LEVEL}
+    p = worse_by_ranks(faulty, well, better=worst_way(fault))
+    return {**told, "p": round(p, 4), "matters": p < LEVEL}
+
+
+def answers(known: Mapping[str, Any], asked: Mapping[str, str]) -> bool:
+    """Whether what is known was found by this question.
+
+    >>> answers({"key": "a", "metric": "val_loss", "p": 0.2}, {"key": "a", "metric": "val_loss", "asked": "lower b c"})
+    False
+    """
+    return asked.items() <= known.items() and ("asked" in asked) == ("asked" in known)
+
+
+def sides(fault: Fault, host: str, severity: str) -> tuple[Job, Job]:
+    """The faulty program and the mended one, both so that they print the fault's metric."""
+    texts = _base.source(fault, host, severity), _base.mended_source(fault, host, severity)
+    faulty, mended = (job_of(_base.measured_source(fault, host, text), fault.environment) for text in texts)
+    return faulty, mended
+
+
+def worst_way(fault: Fault) -> str:
+    """Which way the metric would have to go to do no harm: a flattering number must not be the better one."""
+    other = {"lower": "higher", "higher": "lower"}
+    return other[fault.better] if fault.flatters else fault.better
+
+
+def question(entry: Entry) -> dict[str, str]:
+    """What was asked of a program: an answer to another question is none. The host's own numbers need no more than a name."""
+    fault = next((each for each in _base.all_faults() if each.id == entry.id), None)
+    if fault is None:
+        return {"key": entry.key}
+    known = {"key": entry.key, "metric": fault.metric}
+    if not (fault.flatters or fault.mended or fault.measured):
+        return known
+    both = [job.key for job in sides(fault, entry.host, entry.severity)]
+    return {**known, "asked": " ".join((worst_way(fault), *both))}
+
+
+def compared(faulty: Job, mended: Job, name: str, root: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The metric of both programs, seed by seed."""
     pairs = []
     for seed in range(SEEDS):
-        order = (job, fixed) if seed % 2 else (fixed, job)  # whoever goes second meets a warmer machine
-        found = {each.key: metric(each, seed, fault.metric, root) for each in order}
-        pairs.append((found[job.key], found[fixed.key]))
-    faulty, well = zip(*pairs, strict=True)
-    p = worse_by_ranks(faulty, well, better=fault.better)
-    return {
-        "metric": fault.metric, "faulty": _rounded(faulty), "fixed": _rounded(well), "p": round(p, 4), "matters": p < LEVEL,
-    }  # fmt: skip
+        order = (faulty, mended) if seed % 2 else (mended, faulty)  # whoever goes second meets a warmer machine
+        found = {each.key: metric(each, seed, name, root) for each in order}
+        pairs.append((found[faulty.key], found[mended.key]))
+    left, right = zip(*pairs, strict=True)
+    return left, right
 
 
 def metric(job: Job, seed: int, name: str, root: Path) -> float:

@@ -10,6 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the benches are no part of the installed package
 
+from benchmarks import fault_oracle  # noqa: E402
+from benchmarks.fault_bench import Entry  # noqa: E402
+from benchmarks.fault_score import worse_by_ranks  # noqa: E402
 from benchmarks.faults import _base  # noqa: E402
 from benchmarks.faults._base import Edit, Fault, FaultError  # noqa: E402
 
@@ -113,3 +116,65 @@ def test_truth_holds_lines_one_step_from_the_change_and_none_where_the_cause_has
     assert any("lr=LEARNING_RATE" in text[line - 1] for line in near)
     placeless = next(each for each in _base.all_faults() if not each.located)
     assert _base.truth(placeless, placeless.hosts[0])["near"] == []
+
+
+def test_what_a_fault_accepts_is_the_name_of_a_rule():
+    known = {
+        path.stem.replace("_", "-")
+        for room in ("rules", "lint")
+        for path in (ROOT / "src/netdyno" / room).glob("[a-z]*.py")
+    }
+    named = {(fault.id, name) for fault in _base.all_faults() for name in fault.accept}
+    assert {(fault, name) for fault, name in named if name not in known} == set()
+
+
+@pytest.mark.parametrize("fault", _base.all_faults(), ids=lambda fault: fault.id)
+def test_what_the_oracle_compares_can_be_run_and_prints_the_metric(fault):
+    for host in fault.hosts:
+        for severity in fault.severities:
+            for text in (_base.source(fault, host, severity), _base.mended_source(fault, host, severity)):
+                measured = _base.measured_source(fault, host, text)
+                compile(measured, f"{fault.id} {host} {severity}", "exec")
+                # Errors that end the script print nothing: whatever the metric, it is the worst.
+                assert f'"{fault.metric}"' in measured or fault.metric in ("peak_mb", "train_s")
+
+
+def test_a_program_put_right_is_the_host_unless_the_fault_names_another():
+    assert _base.mended_source(toy(Edit("2e-3", "1")), HOST) == _base.fixed_source(HOST)
+    fault = toy(Edit("2e-3", "1"), mended={HOST: (Edit("2e-3", "2e-4"),)})
+    assert _base.mended_source(fault, HOST) != _base.fixed_source(HOST)
+
+
+def test_a_number_that_a_fault_flatters_does_harm_by_being_better():
+    plain = toy(Edit("2e-3", "1"), metric="val_acc", better="higher")
+    flattering = toy(Edit("2e-3", "1"), metric="val_acc", better="higher", flatters=True)
+    leaked, honest = [0.99, 0.98, 0.97, 0.99, 0.98], [0.9, 0.91, 0.92, 0.9, 0.91]
+    assert worse_by_ranks(leaked, honest, better=fault_oracle.worst_way(plain)) == 1.0
+    assert worse_by_ranks(leaked, honest, better=fault_oracle.worst_way(flattering)) < fault_oracle.LEVEL
+
+
+def test_the_oracle_measures_both_programs_in_the_same_way():
+    fault = next(each for each in _base.all_faults() if each.id == "G15")
+    faulty, mended = fault_oracle.sides(fault, HOST, "clear")
+    assert "val_interval" in faulty.text
+    assert "val_interval" in mended.text
+    assert "test_size=20" not in mended.text
+
+
+@pytest.mark.parametrize("id_", ["D12", "D13", "D14", "D15", "D16", "G11"])
+def test_leaks_and_flattering_evaluations_are_judged_by_what_they_promise(id_):
+    fault = next(each for each in _base.all_faults() if each.id == id_)
+    assert fault.flatters
+
+
+def test_an_answer_to_another_question_is_asked_again():
+    entry = Entry("faulty", "D12", HOST, "clear", key="text")
+    asked = fault_oracle.question(entry)
+    assert not fault_oracle.answers({"key": "text", "metric": "val_acc", "p": 1.0}, asked)
+    assert fault_oracle.answers({**asked, "p": 0.004}, asked)
+
+
+def test_an_answer_about_a_fault_with_the_hosts_own_metric_stays_good():
+    entry = Entry("faulty", "O02", HOST, "clear", key="text")
+    metric = next(each.metric for each in _base.all_faults() if each.id == "O02")
+    assert fault_oracle.answers({"key": "text", "metric": metric, "p": 0.004}, fault_oracle.question(entry))

@@ -54,6 +54,12 @@ class Fault:
     accept: tuple[str, ...] = ()  # ids of the rules that name this cause
     metric: str = "val_loss"  # what of the result line the fault makes worse
     better: str = "lower"  # which way that metric is better
+    # The program prints a better number than it would without the fault, which new rows will not keep: that is the harm.
+    flatters: bool = False
+    # The faulty program put right, where that is not the host: on the same data, with the same settings otherwise.
+    mended: Edits = field(default_factory=dict)
+    # Put into both programs by the oracle, and by nobody else, where the harm is in a number that the program does not print.
+    measured: Edits = field(default_factory=dict)
     fix: str = ""  # one line
     located: bool = True  # whether the truth has a line: those that the edits changed
     environment: Mapping[str, str] = field(default_factory=dict)  # extra environment variables of the run
@@ -88,6 +94,17 @@ def source(fault: Fault, host: str, severity: str = "clear") -> str:
 def twin_source(fault: Fault, host: str) -> str:
     """Code that looks like the fault and is right; the host itself where the fault names no twin."""
     return _edited(fixed_source(host), fault.twin.get(host, ()), {}, f"the twin of {fault.id} in {host}")
+
+
+def mended_source(fault: Fault, host: str, severity: str = "clear") -> str:
+    """The program without the fault; the host itself where the fault names no other."""
+    edits = fault.mended.get(host, ())
+    return _edited(fixed_source(host), edits, _values(fault, severity), f"{fault.id} mended in {host}")
+
+
+def measured_source(fault: Fault, host: str, text: str) -> str:
+    """The faulty or the mended text so that it prints the fault's metric."""
+    return _edited(text, fault.measured.get(host, ()), {}, f"the measure of {fault.id} in {host}")
 
 
 def changed_lines(fault: Fault, host: str, severity: str = "clear") -> tuple[int, ...]:
@@ -139,6 +156,7 @@ def truth(fault: Fault, host: str, severity: str = "clear") -> dict[str, object]
         "accept": list(fault.accept),
         "metric": fault.metric,
         "better": fault.better,
+        "flatters": fault.flatters,
         "fix": fault.fix,
         "environment": dict(fault.environment),
         "note": fault.note,
@@ -151,7 +169,7 @@ def write(fault: Fault, host: str, severity: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "faulty.py": source(fault, host, severity),
-        "fixed.py": fixed_source(host),
+        "fixed.py": mended_source(fault, host, severity),
         "twin.py": twin_source(fault, host),
         "truth.json": json.dumps(truth(fault, host, severity), indent=2, ensure_ascii=False) + "\n",
     }

@@ -48,6 +48,28 @@ FAST_MLP = Edit("LEARNING_RATE = 2e-3", "LEARNING_RATE = 3e-2")
 FAST_CNN = Edit("torch.optim.Adam(model.parameters(), lr=1e-3)", "torch.optim.Adam(model.parameters(), lr=1e-2)")
 _LOADED = '            optimizer.load_state_dict(checkpoint["optimizer"])\n'
 
+
+def _cut_short(seed: str) -> tuple[Edit, ...]:
+    """The machine is taken away after every six batches, and the job goes on from its checkpoint."""
+    return (
+        COPY,
+        Edit("import os\n", "import itertools\nimport os\n"),
+        Edit(
+            "        model.train()\n",
+            "        if epoch:\n"
+            '            saved = {"model": copy.deepcopy(model.state_dict()), "optimizer": copy.deepcopy(optimizer.state_dict())}\n'
+            f"            torch.manual_seed({seed})\n"
+            "            model = DigitsMLP()\n"
+            '            model.load_state_dict(saved["model"])\n'
+            "            optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)\n"
+            '            optimizer.load_state_dict(saved["optimizer"])\n'
+            "        model.train()\n",
+        ),
+        Edit("in train_loader:\n", "in itertools.islice(train_loader, 6):\n"),
+        Edit("EPOCHS = 20", "EPOCHS = 30"),
+    )
+
+
 _HALF = """    served = copy.deepcopy(model).eval().<<PRECISION>>()
     with torch.no_grad():
         hits = sum((served(x.<<PRECISION>>()).float().argmax(1) == y).sum().item() for x, y in val_loader)
@@ -163,6 +185,17 @@ FAULTS = (
         },
         accept=("resumed-without-optimizer",),
         fix="load the optimizer's state beside the weights",
+    ),
+    Fault(
+        id="P04",
+        kind="repeated-data-on-resume",
+        layer="deployment",
+        edits={MLP: (*_cut_short("SEED"),)},
+        twin={MLP: (*_cut_short("SEED + epoch"),)},
+        mended={MLP: (*_cut_short("SEED + epoch"),)},
+        accept=("repeated-data-on-resume",),
+        fix="save the sampler's state, or take another seed after each start",
+        located=False,
     ),
     Fault(
         id="P05",

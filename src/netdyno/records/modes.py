@@ -38,6 +38,8 @@ class ModelModes(Noun, frozen=True, kw_only=True):
     a break; `began_training` says that it was in training mode before that, `evaluated_before` that an evaluation came
     between. `evaluations` are calls without gradients in `rounds` (between two updates), `in_training` of them in training
     mode, in `rounds_in_training` rounds; `sampled` of them in evaluation mode with dropout switched on (on purpose).
+    `spectral_gain` is how many times larger the norm of `spectral_layer` was in an evaluation than the estimate that spectral
+    normalisation divided it by (None: no such layer, or trained since).
     `repeats` is how often the same tensor went in one after the other. `scored` says that a metric or a loss was made of
     what an evaluation gave; `judged` that its training outputs go straight into a loss. `statistics_moved` says that running
     statistics changed during an evaluation.
@@ -64,6 +66,8 @@ class ModelModes(Noun, frozen=True, kw_only=True):
     statistics_moved: bool = False
     drifts: tuple[Drift, ...] = ()
     frozen_parameters: int = 0
+    spectral_gain: float | None = None
+    spectral_layer: str = ""
     training_where: Place | None = None
     evaluation_where: Place | None = None
 
@@ -86,8 +90,9 @@ class BareCopy(Noun, frozen=True, kw_only=True):
 class ModeUse(Evidence, frozen=True, kw_only=True):
     """Modes of all modules that were called at top level, over `updates` updates.
 
-    `wrong_axis` counts class choices that were taken along the rows of a model's evaluation output of shape `axis_shape`, and
-    `crossed` comparisons of such choices with labels that met each row with each (`crossed_shapes`).
+    `wrong_axis` counts class choices that were taken along the rows of a model's evaluation output of shape `axis_shape`;
+    `hits_compared` numbers that a model gave in evaluation were compared with `==` with true ones that are no whole numbers, and
+    `hits_equal` of them were equal; `crossed` comparisons of such choices with labels that met each row with each (`crossed_shapes`).
     """
 
     updates: int
@@ -96,6 +101,9 @@ class ModeUse(Evidence, frozen=True, kw_only=True):
     wrong_axis: int = 0
     axis_shape: tuple[int, ...] = ()
     axis_where: Place | None = None
+    hits_compared: int = 0
+    hits_equal: int = 0
+    hits_where: Place | None = None
     crossed: int = 0
     crossed_shapes: tuple[tuple[int, ...], ...] = ()
     crossed_where: Place | None = None

@@ -60,6 +60,9 @@ class Samples(Evidence, frozen=True, kw_only=True):
     `neighbours` is how often a row has its nearest neighbour's label (or how much of a number it explains), `chance` what
     unrelated labels would give. Of `slices` groups that share a value of one feature `slice_feature` = `slice_value` is answered worst: `slice_score` is right,
     of the others `slice_rest`; its classes alone let expect `slice_expected`, and `slice_z` is the distance in standard deviations.
+    `near_rows` is the share of evaluation rows with a few training rows far nearer than all others: how well labels of the nearest one fit
+    is `near_agree`, and those of the nearest of the others `beyond_agree`. `windows_before` and `windows_after` are the shares of evaluation rows whose first or
+    last numbers, at least half of them, are the last or first ones of a training row, as in windows that begin earlier or later.
     `disputed` is the share of rows whose neighbours agree on another label, `alone` what the best feature
     explains of the target by itself.
     """
@@ -129,6 +132,11 @@ class Samples(Evidence, frozen=True, kw_only=True):
     label_distance: float | None = None
     overlap: int = 0
     repeated: float = 0.0
+    near_rows: float | None = None
+    near_agree: float | None = None
+    beyond_agree: float | None = None
+    windows_before: float | None = None
+    windows_after: float | None = None
     overlap_score: float | None = None
     rest_score: float | None = None
     # groups that share a value of one feature, in the last evaluation

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from ._samples_apart import groups, windows
 from ._samples_draws import place, seeded_alike, single_samples
 from ._samples_relations import LEAST, alone, conflicts, drift, neighbours, ranges, shifted, tables
 from ._samples_rows import Book, LoaderBook, Rows
@@ -59,6 +60,8 @@ def look(book: Book, loaders: dict[int, LoaderBook], lines: dict[Any, Any], upda
         told |= neighbours(x, y, held_x, held_y, task)
         if held_x is not None:
             told |= _least_drift(x, held_x, fresh)
+            told |= groups(x, y, held_x, held_y, task["task"])
+            told |= windows(x, held_x)
     told |= conflicts(early, task)
     told |= shifted(told, loaders, early, task)
     told["loaders"] = [

@@ -33,6 +33,10 @@ class Seen:
         self.named_norms = [(name or self.model, weakref.proxy(part)) for name, part in self.named_norms]
         self.norms = [part for _, part in self.named_norms]
         self.parameters = sum(1 for _ in module.parameters())
+        self.spectral = _spectral(module)
+        self.spectral_gain: float | None = None
+        self.spectral_layer = ""
+        self.trained_since = False
         self.frozen = 0
         self.training = self.in_eval = 0
         self.began_training = self.evaluated_before = False
@@ -71,6 +75,31 @@ def _p(part: Any) -> float:
     return float(value if isinstance(value, int | float) else getattr(part, "dropout", 0.0) or 0.0)
 
 
+def _spectral(module: Any) -> list[tuple[str, Any, Any]]:
+    """Layers that are divided by an estimate of their norm which only training brings up to date, and the hook that does it."""
+    from torch.nn.utils.spectral_norm import SpectralNorm
+
+    return [
+        (name, weakref.proxy(part), hook)
+        for name, part in module.named_modules()
+        for hook in part._forward_pre_hooks.values()
+        if isinstance(hook, SpectralNorm)
+    ][:TOLD]
+
+
+def _spectral_gain(layers: list[tuple[str, Any, Any]]) -> tuple[float, str]:
+    """How many times larger the true norm of a layer is than the one that it is divided by, in the worst layer."""
+    import torch
+
+    found = []
+    for name, part, hook in layers:
+        weight = hook.reshape_weight_to_matrix(getattr(part, f"{hook.name}_orig")).detach().double()
+        u, v = (getattr(part, f"{hook.name}_{side}").double() for side in "uv")
+        used = abs(float(u @ weight @ v))
+        found.append((float(torch.linalg.matrix_norm(weight, 2)) / max(used, 1e-12), name))
+    return max(found)
+
+
 def norming(part: Any) -> bool:
     """Whether it normalises by a batch's statistics in training, and by running ones in evaluation."""
     from torch import nn
@@ -92,6 +121,9 @@ class Modes(Vital):
         self.axis: tuple[int, tuple[int, ...], Line | None] = (0, (), None)
         self.crossed: tuple[int, tuple[tuple[int, ...], ...], Line | None] = (0, (), None)
         self.chosen: Any = None
+        self.answer: Any = None  # weak reference to what an evaluation gave last
+        self.hits = {"compared": 0, "equal": 0}
+        self.hits_line: Line | None = None
         self.ranked = False  # the last training loss has its own rows as targets: who belongs to whom
         self._listen()
 
@@ -121,7 +153,9 @@ class Modes(Vital):
 
         def eq(self_: Any, other: Any) -> Any:
             found = original(self_, other)
-            chosen = self.chosen
+            chosen, answer = self.chosen, self.answer
+            if answer is not None and not compiling() and not self.watch.busy and answer() is self_:
+                self.watch.observer.guarded("vital modes", self._hit, self_, other, found, sys._getframe(1))
             if chosen is not None and not compiling() and not self.watch.busy:
                 chosen = chosen()
                 if chosen is not None and (chosen is self_ or chosen is other):
@@ -147,6 +181,15 @@ class Modes(Vital):
             return
         count, shapes, line = self.crossed
         self.crossed = (count + 1, shapes or (tuple(left.shape), tuple(right.shape)), line or user_line(frame))
+
+    def _hit(self, answer: Any, truth: Any, found: Any, frame: Any) -> None:
+        """A model's own numbers are asked whether they are exactly the true ones, which are no whole numbers."""
+        same = hasattr(truth, "is_floating_point") and truth.is_floating_point() and truth.shape == answer.shape
+        if not same or not answer.is_floating_point() or truth is answer or bool((truth == truth.round()).all()):
+            return
+        self.hits["compared"] += found.numel()
+        self.hits["equal"] += int(found.sum())
+        self.hits_line = self.hits_line or user_line(frame)
 
     def _of(self, module: Any) -> Seen | None:
         known = self.seen.get(id(module))
@@ -174,7 +217,7 @@ class Modes(Vital):
             if len(self.waiting) < WAITING:
                 self.waiting.append((known, top, awake))
             return
-        known.output = _weak(call.output)
+        self.answer = known.output = _weak(call.output)
         known.shape = getattr(call.output, "shape", None)
         self._evaluated(known, top, awake, call)
 
@@ -186,6 +229,9 @@ class Modes(Vital):
             known.run = 0
             if not known.training and known.norms and not top and known.rounds <= ROUNDS:
                 self._bare(known, call.module)
+            if known.spectral and not known.rounds & (known.rounds - 1):
+                known.spectral_gain, known.spectral_layer = _spectral_gain(known.spectral)
+                known.trained_since = False
         known.evaluations += 1
         if known.evaluation_line is None:
             known.evaluation_line = call.line
@@ -215,6 +261,7 @@ class Modes(Vital):
 
     def _trained(self, known: Seen, top: bool, awake: bool) -> None:
         known.training += 1
+        known.trained_since = True
         if top:
             known.began_training = True
             known.stuck_from = None
@@ -281,6 +328,9 @@ class Modes(Vital):
             "wrong_axis": self.axis[0],
             "axis_shape": list(self.axis[1]),
             "axis_where": _place(self.axis[2]),
+            "hits_compared": self.hits["compared"],
+            "hits_equal": self.hits["equal"],
+            "hits_where": _place(self.hits_line),
             "crossed": self.crossed[0],
             "crossed_shapes": [list(shape) for shape in self.crossed[1]],
             "crossed_where": _place(self.crossed[2]),
@@ -326,6 +376,8 @@ class Modes(Vital):
             "statistics_moved": known.moved,
             "drifts": self._drifts(known) if known.ref() is not None else [],
             "frozen_parameters": known.frozen,
+            "spectral_gain": None if known.trained_since else known.spectral_gain,
+            "spectral_layer": known.spectral_layer,
             "training_where": _place(known.training_line),
             "evaluation_where": _place(known.evaluation_line),
         }
