@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from monitor.gauges.rides import aboard, network, one, ridden
+from netdyno.monitor.subject import Subject
 
 
 class Planted(torch.nn.Module):
@@ -68,3 +69,20 @@ def test_evaluation_is_not_the_trainings_output():
     model = network()
     told = ridden("output", model, updates=2, each=lambda: torch.no_grad()(model)(torch.ones(4, 6)))
     assert len(told.points["output/mean"]) == 2
+
+
+def test_a_network_that_is_called_within_a_named_model_is_seen_all_the_same():
+    outer = torch.nn.ModuleDict({"net": network()})
+    optimizer = torch.optim.SGD(outer.parameters(), lr=0.1)
+    with aboard(one("output"), Subject({"model": outer}, (optimizer,))) as told:
+        outer["net"](torch.ones(4, 6)).sum().backward()
+        optimizer.step()
+    assert len(told.points["output/mean"]) == 1
+
+
+def test_two_models_have_their_own_series():
+    models = {"generator": network(), "judge": network()}
+    with aboard(one("output"), Subject(models)) as told:
+        for model in models.values():
+            model(torch.ones(4, 6)).sum().backward()
+    assert {"output/mean", "output/mean@judge"} <= set(told.points)

@@ -17,6 +17,7 @@ BINS = 32
 # The first histograms come with the first looks, each later one when the updates have grown by a sixteenth: about as many again
 # for every doubling, and at most 400 lines of 400 bytes.
 GROWTH, MOST = 1 / 16, 400
+MOST_MODELS = 8
 
 
 class Output(Gauge):
@@ -36,27 +37,24 @@ class Output(Gauge):
         super().__init__(*given)
         self.next: dict[str, float] = {}
         self.histograms = 0
+        self.marks: dict[int, str] = {}
 
     def called(self, call: Any) -> None:
         """After a training call."""
         output = readable(first_tensor(call.output)) if call.grad else None
         if output is None:
             return
-        name = self._name(call.module)
-        if name is None:
-            return
-        self.later(_rows(output), lambda values, at: self._told(name, values, at))
+        mark = self._mark_of(call.module)
+        if mark is not None:
+            self.later(_rows(output), lambda values, at: self._told(mark, values, at))
 
-    def _name(self, module: Any) -> str | None:
-        models = self.models()
-        for number, (name, model) in enumerate(models.items()):
-            if (
-                model is module
-                or getattr(model, "_orig_mod", None) is module
-                or getattr(module, "module", None) is model
-            ):
-                return f"@{name}" if number else ""
-        return None if models else ""
+    def _mark_of(self, module: Any) -> str | None:
+        """Nothing for the first model; what is called beside or within named models is numbered as it comes."""
+        if id(module) not in self.marks and len(self.marks) < MOST_MODELS:
+            name = next((name for name, model in self.models().items() if _bare(model) is _bare(module)), "")
+            first = not name or name == next(iter(self.models()))
+            self.marks[id(module)] = "" if first and "" not in self.marks.values() else f"@{name or len(self.marks)}"
+        return self.marks.get(id(module))
 
     def _told(self, mark: str, values: Any, at: int) -> None:
         if values.dtype != np.float64:
@@ -81,6 +79,15 @@ class Output(Gauge):
             "histogram", of=f"output{mark}", at=at, edges=edges.tolist(), counts=counts.tolist(),
             not_finite=int(values.size - finite.size),
         )  # fmt: skip
+
+
+def _bare(model: Any) -> Any:
+    """Without a compiler's wrapper, or the one of a parallel training."""
+    import torch
+
+    model = getattr(model, "_orig_mod", model)
+    parallel = isinstance(model, torch.nn.parallel.DistributedDataParallel | torch.nn.DataParallel)
+    return model.module if parallel else model
 
 
 def _rows(output: Any) -> Any:
