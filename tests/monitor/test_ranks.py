@@ -208,3 +208,16 @@ def test_a_rank_whose_rank_0_is_not_there_tells_for_itself(tmp_path):
     alone.alerts.close()
     alone.journal.close("ended", 0)
     assert [alert.cause for alert in told] == ["here"]
+
+
+def test_what_rank_0_told_before_it_ended_is_told(tmp_path):
+    silent = []
+    first, second = of_two(tmp_path, 0, []), of_two(tmp_path, 1, silent)
+    first.alert(warning("everywhere"))
+    first.alerts.close()
+    first.journal.close("ended", 0)
+    second.alert(warning("everywhere"))
+    second.alert(warning("only-here"))
+    second.alerts.close()
+    second.journal.close("ended", 0)
+    assert [alert.cause for alert in silent] == ["only-here"]

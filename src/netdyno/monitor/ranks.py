@@ -278,8 +278,14 @@ class _Voice:
 
     def __call__(self, alert: Alert) -> None:
         group = mates(self.store, self.info.tags["group"], most=self.info.world + NEWEST)
-        if not any(mate.info.rank == 0 and mate.state() == "running" for mate in group):
+        first = next((mate for mate in group if mate.info.rank == 0), None)
+        if first is None or not (first.state() == "running" or alert.cause in _causes(first)):
             self.sink(alert)
+
+
+def _causes(mate: journal.Run) -> set[str]:
+    found = [event["alert"] for event in mate.events()[0] if event["kind"] == "alert"]
+    return {cause for each in found for cause in (each["cause"], *each.get("folds", ()))}
 
 
 def beside(watch: "Watch") -> Callable[[], None]:
