@@ -1,9 +1,12 @@
 """Watched runs on the command line: listed, shown, examined, exported."""
 
 import csv
+import importlib
 import json
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -158,6 +161,27 @@ def test_a_run_is_exported_and_its_place_is_said(told, store):
     assert out.strip() == f".netdyno/exports/{name}.csv"
     with open(out.strip(), newline="") as file:
         assert [row["value"] for row in csv.DictReader(file)] == ["1.0", "0.5"]
+
+
+def test_a_run_that_goes_on_is_followed_to_its_end(told, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("netdyno.cli.export"), "LOOK_S", 0.01)
+    writes = Journal.create(store, new_info("live", tags={}), flush_s=60.0)
+    writes.point("loss", 1, 1.0)
+    writes.flush()
+    table = tmp_path / "live.csv"
+
+    def go_on():
+        while not (table.exists() and "loss,1," in table.read_text()):
+            time.sleep(0.01)
+        writes.point("loss", 2, 0.5)
+        writes.close("ended", 2)
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    status, _, _ = told("export", "live", "--to", "csv", "--follow", "--out", str(table))
+    thread.join()
+    assert status == 0
+    assert [line.split(",")[1] for line in table.read_text().splitlines()] == ["update", "1", "2"]
 
 
 def test_following_a_run_that_ended_ends(told, store, tmp_path):
