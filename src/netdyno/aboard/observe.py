@@ -470,7 +470,15 @@ class Observer:
                 self.recent.append((self.updates, loss))
         while self._late and self._late[0][0] <= self.updates - LATE and self._late[0][2].query():
             at, copy, _ = self._late.popleft()
-            self._told(at, self._item(copy))
+            loss = self._item(copy)
+            self._told(at, loss)
+            if self.vitals is not None:
+                self.vitals.told_late(at, loss)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the loss of the update that is under way is still on its way from a device."""
+        return bool(self._late) and self._late[-1][0] == self.updates
 
     def _told(self, at: int, loss: float) -> None:
         if self.first_loss is None:

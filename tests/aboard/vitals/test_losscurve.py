@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from netdyno.aboard.config import Config
+from netdyno.aboard.observe import Observer
 from netdyno.aboard.vitals.losscurve import MOST_BINS, Bins, Rounds, Targets
 
 
@@ -64,3 +66,42 @@ def test_a_round_is_weighted_by_its_batches():
     first, second = rounds.rounds
     assert (first["loss"], first["accuracy"], first["samples"]) == (1.75, 0.625, 40)
     assert (second["update"], second["accuracy"]) == (20, None)
+
+
+class Arrived:
+    """An event that has happened."""
+
+    def query(self):
+        return True
+
+
+def watched_losses(*, passes, late):
+    """The course of twenty updates; with `late`, losses are read as from a device."""
+    torch.manual_seed(0)
+    observer = Observer(Config(folder="", hz=0, vitals=True, warmup=2, census=False))
+    if late:
+        observer._read_loss = lambda loss: observer._late.append((observer.updates, loss.detach().clone(), Arrived()))
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    observer.apply()
+    try:
+        for _ in range(20):
+            optimizer.zero_grad()
+            for _ in range(passes):
+                F.mse_loss(model(torch.randn(4, 3)), torch.ones(4, 1)).backward()
+            optimizer.step()
+        observer.account.stop()
+        observer.vitals.over()
+        return observer.vitals.summary()["evidence"]["LossCurve"]["courses"][0]
+    finally:
+        observer.close()
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_losses_that_come_late_from_a_device_make_the_same_course(passes):
+    at_once, late = watched_losses(passes=passes, late=False), watched_losses(passes=passes, late=True)
+    assert late["first"] == at_once["first"]
+    assert late["updates"] == 20
+    # The last one is still on its way when the run is over.
+    assert len(late["bins"]) == 19
+    assert [each["loss"] for each in late["bins"]] == pytest.approx([each["loss"] for each in at_once["bins"]][:19])

@@ -212,6 +212,13 @@ class Watch:
         if self.affords():
             self._call(self.hooks["called"], (call,))
 
+    def told_late(self, at: int, loss: float) -> None:
+        """A loss that was on a device is known, some updates after its own."""
+        for vital in self.vitals:
+            late = getattr(vital, "told_late", None)
+            if late is not None:
+                self.observer.guarded("late loss", late, at, loss)
+
     def boundary(self) -> None:
         """An update is over: is the next one looked at, and listened to?"""
         if self.busy or self.ended:

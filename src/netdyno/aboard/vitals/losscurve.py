@@ -10,6 +10,8 @@ MOST_BINS = 128
 MOST_ROUNDS = 128
 MOST_EVALUATIONS = 8
 MOST_COURSES = 8
+# Losses on a device come two updates late, or some more where nothing waits for it.
+MOST_AWAITED = 64
 CLASSES = ("cross_entropy", "nll_loss")
 BITS = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
@@ -216,6 +218,8 @@ class LossCurve(Vital):
         self.latest: LossCall | None = None
         self.line: Line | None = None
         self.targets = Targets()
+        self.awaited: dict[int, tuple[Kept, int, float, int]] = {}  # by update: steps whose loss is still on a device
+        self.arrived: dict[int, float] = {}  # of those, what came so far
 
     # training
 
@@ -241,7 +245,33 @@ class LossCurve(Vital):
         kept = self._course(optimizer)
         if kept is not None:
             rate = float(optimizer.param_groups[0]["lr"])
-            kept.add(self._steps(optimizer) - 1, self.watch.observer._loss, rate, max(1, passes))
+            step = kept, self._steps(optimizer) - 1, rate, max(1, passes)
+            if self.watch.observer.awaits:
+                self._await(step)
+            else:
+                self._keep(step, self.watch.observer._loss)
+
+    def _await(self, step: tuple[Kept, int, float, int]) -> None:
+        """Its loss is told some updates late; what is not told by then has none."""
+        self.awaited[self.watch.updates] = step
+        while len(self.awaited) > MOST_AWAITED:
+            oldest = next(iter(self.awaited))
+            self._keep(self.awaited.pop(oldest), self.arrived.pop(oldest, None))
+
+    def told_late(self, at: int, loss: float) -> None:
+        """A loss has come from a device: that of the update after `at` others, or of one of its micro-batches."""
+        self._arrived_before(at)
+        if at in self.awaited:
+            self.arrived[at] = self.arrived.get(at, 0.0) + loss
+
+    def _arrived_before(self, at: float) -> None:
+        # They come in order: what comes for a later update says that an earlier one is complete.
+        for earlier in [update for update in self.arrived if update < at]:
+            self._keep(self.awaited.pop(earlier), self.arrived.pop(earlier))
+
+    def _keep(self, step: tuple[Kept, int, float, int], loss: float | None) -> None:
+        kept, at, rate, passes = step
+        kept.add(at, loss, rate, passes)
 
     def _steps(self, optimizer: Any) -> int:
         """Steps that it made, those among them that nobody listened to."""
@@ -295,6 +325,7 @@ class LossCurve(Vital):
 
     def over(self) -> None:
         """The last rounds are over."""
+        self._arrived_before(math.inf)
         for rounds in self.evaluations.values():
             rounds.close()
 
