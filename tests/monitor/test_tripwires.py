@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.monitor.loops import data, finite, net, plain_step, train
 
+import netdyno
 from netdyno.monitor.pause import TripStop
 from netdyno.monitor.pulse import Pulse
 from netdyno.monitor.replay import replay
@@ -169,7 +170,7 @@ def test_a_loss_scale_that_collapses_is_told_and_skips_that_end_are_not(tmp_path
     assert train(tmp_path / "ends", step=with_scaler(False), updates=90).trips == {}
     model = net()
     says = stops(tmp_path / "stays", model=model, step=with_scaler(True), updates=90)
-    assert "20 steps in a row" in says
+    assert "40 steps in a row" in says
     assert finite(model.state_dict())
 
 
@@ -179,6 +180,30 @@ def test_an_evaluation_that_diverges_is_told(tmp_path):
         ran.watch.wires.evaluated({"val_loss": loss, "accuracy": float("nan")})
     assert "validation-diverging" in ran.watch.alerts.told
     assert ran.watch.alerts.told["validation-diverging"].because["best"] == pytest.approx(0.4)
+
+
+def test_a_loader_that_gives_no_batch_is_told_from_beside_and_nothing_is_touched(tmp_path):
+    def before(update, _model, _optimizer, batch):
+        if update == 12:  # as the pulse would see it: somebody fetches, and nothing comes
+            wires, observer = before.watch.wires, before.watch.observer
+            observer.fetching = True
+            for _ in range(40):
+                wires.tick(1.0)
+            observer.fetching = False
+        return batch
+
+    made = netdyno.watch
+
+    def watch(*args, **settings):
+        before.watch = made(*args, **settings)
+        return before.watch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(netdyno, "watch", watch)
+        ran = train(tmp_path, before=before, updates=15, on_trip="stop")
+    assert list(ran.trips) == ["stalled-loader"]
+    assert "no batch has come for" in ran.trips["stalled-loader"].says
+    assert ran.trips["stalled-loader"].snapshot is None
 
 
 # what happens then

@@ -521,6 +521,10 @@ class Tripwires(Gauge):
 
 def _looked(batch: Any) -> tuple[tuple[int, ...], int]:
     """Version counters of its tensors, which tell whether they were changed since, and its bytes."""
+    if type(batch) is list and len(batch) == 2 and type(batch[0]) is torch.Tensor and type(batch[1]) is torch.Tensor:
+        x, y = batch  # the usual case, at each update
+        if not x.is_inference() and not y.is_inference():
+            return (y._version, x._version), x.nbytes + y.nbytes
     versions: list[int] = []
     size = 0
     waiting = [batch]

@@ -78,10 +78,10 @@ def test_skips_that_end_are_normal_and_those_that_do_not_are_told():
         skips = Skips()
         return [found for skipped in pattern if (found := skips.judge(skipped=skipped))]
 
-    assert not told([True] * 15 + [False] * 5000)  # finding the scale
+    assert not told([True] * 30 + [False] * 5000)  # finding the scale
     assert not told([at % 2000 == 0 for at in range(10_000)])  # probing a larger one
     assert not told([at % 4 == 0 for at in range(1000)])  # an eager prober
-    assert "in a row" in told([False] * 100 + [True] * 20)[0]
+    assert "in a row" in told([False] * 100 + [True] * 40)[0]
     assert "does not end" in told([at % 2 == 0 for at in range(400)])[0]
 
 
