@@ -11,7 +11,7 @@ const DASHES = ["solid", "dash", "dot", "dashdot"];
 let library = null;
 function plotly() {
   library ??= new Promise((resolve, reject) => {
-    const script = h("script", { src: "/static/plotly.min.js", onload: () => resolve(window.Plotly), onerror: () => reject(new Error("the chart library did not load")) });
+    const script = h("script", { src: "/static/plotly.min.js", onload: () => resolve(window.Plotly), onerror: () => { library = null; reject(new Error("the chart library did not load")); } });
     document.head.append(script);
   });
   return library;
@@ -62,6 +62,7 @@ export class Chart {
     this.lines = lines;
     this.settings = settings; // {axis, log, smooth}, shared by all charts
     this.seen = false;
+    this.stale = true;
     this.picture = h("div", { class: "picture", role: "img" });
     this.legend = h("ul", { class: "legend" });
     this.note = h("p", { class: "soft small", hidden: true });
@@ -75,12 +76,14 @@ export class Chart {
   }
 
   async draw() {
+    this.stale = true; // until it is done: what fails on the way is drawn at the next beat
     this.lines.forEach((line, at) => { this.texts[at].textContent = line.says(); });
     this.picture.ariaLabel = `${this.title}: ${this.lines.map((line) => `${line.label} ${line.says()}`).join("; ")}`.slice(0, 1000);
     this.say();
     this.table();
     const library = await plotly();
     await library.react(this.picture, this.lines.filter((line) => line.filled).flatMap((line) => traces(line, this.settings)), layout(this), CONFIG);
+    this.stale = false;
   }
 
   say() {
@@ -193,7 +196,6 @@ export class Charts {
     for (const entry of entries) {
       const chart = this.charts.find((each) => each.element === entry.target);
       if (chart) chart.seen = entry.isIntersecting;
-      if (chart?.seen && chart.lines.every((line) => line.filled)) chart.draw();
     }
     this.refresh();
   }
@@ -224,17 +226,22 @@ export class Charts {
       const part = unique.slice(at, at + MOST_ASKED);
       const { pieces } = await ask("/api/points", { ask: JSON.stringify(part.map((line) => [line.run.id, line.name, line.next])), smooth });
       if (smooth !== this.settings.smooth) return; // these means are no longer wanted
-      const moved = new Set();
       for (const piece of pieces) {
         const line = this.lines.get(`${piece.run}\n${piece.name}`);
         if (!line) continue;
-        if (!line.filled || piece.next > piece.start) moved.add(line);
+        const news = !line.filled || piece.next > piece.start;
         line.take(piece);
+        if (news) for (const chart of this.charts) if (chart.lines.some((each) => each.source === line)) chart.stale = true;
       }
-      for (const chart of visible.filter((each) => each.lines.some((line) => moved.has(line.source)))) {
-        await chart.draw();
-        await new Promise((resolve) => setTimeout(resolve)); // each is seen as soon as it is drawn
-      }
+      await this.drawStale();
+    }
+    await this.drawStale();
+  }
+
+  async drawStale() {
+    for (const chart of this.charts.filter((each) => each.seen && each.stale && each.lines.some((line) => line.filled))) {
+      await chart.draw();
+      await new Promise((resolve) => setTimeout(resolve)); // each is seen as soon as it is drawn
     }
   }
 }

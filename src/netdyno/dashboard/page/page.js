@@ -80,7 +80,7 @@ async function beat() {
     await opening;
     if (view !== shown) return;
     view.show(lines);
-    if (view instanceof Detail && view.alive()) await view.tick();
+    if (view instanceof Detail) await (view.alive() ? view.tick() : view.charts.refresh());
     if (view instanceof List && Date.now() - asked.records >= RECORDS_MS) {
       asked.records = Date.now();
       await view.showRecords();
