@@ -244,7 +244,7 @@ def _line_of(said: list[warnings.WarningMessage]) -> str | None:
 
 def _users(text: str) -> list[str]:
     places = re.findall(r'File "([^"]+)", line (\d+), in', text)
-    return [f"{file}:{line}" for file, line in places if "site-packages" not in file]
+    return [f"{file}:{line}" for file, line in places if "site-packages" not in file and file != __file__]
 
 
 class _First(TorchFunctionMode):
@@ -260,7 +260,7 @@ class _First(TorchFunctionMode):
         if self.name is None and _bad(result) and not _bad((args, kwargs)):
             self.name = getattr(function, "__name__", str(function))
             line = user_line(sys._getframe(1))
-            self.line = f"{line.file}:{line.line}" if line.file else None
+            self.line = f"{line.file}:{line.line}" if line.file and line.file != __file__ else None
         return result
 
 

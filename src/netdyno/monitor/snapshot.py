@@ -27,6 +27,8 @@ STAYS_FREE = 1 << 30
 PLAIN = (str, bool, int, float, type(None))
 # Copies of small buffers are cheap; large ones are tables and masks that never change.
 MOST_OF_BUFFER = 1 << 16
+# Three batch norms.
+FEW_BUFFERS = 9
 
 
 class Snapshot(NamedTuple):
@@ -170,6 +172,11 @@ class Buffers:
     def none(self) -> bool:
         """Whether there is nothing to keep, as far as is known."""
         return bool(self._known) and not self._pairs[0]
+
+    @property
+    def few(self) -> bool:
+        """Whether keeping them costs some microseconds only."""
+        return len(self._pairs[0]) <= FEW_BUFFERS
 
     def _begin(self, models: Mapping[str, Any], known: tuple[int, ...]) -> None:
         self._known, self._pairs = known, ([], [])

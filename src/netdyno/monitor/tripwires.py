@@ -199,7 +199,9 @@ class Tripwires(Gauge):
         """The state before the next update; a batch that arrives is a better moment, and takes its place."""
         if not self.fed:
             self.random.keep()
-        if not self.buffers.none and (observer.updates < FIRST or self._affords(observer, self.copying)):
+        if not self.buffers.none and (
+            self.buffers.few or observer.updates < FIRST or self._affords(observer, self.copying)
+        ):
             began = observer.now()
             self.buffers.keep(self.models(), observer.updates + 1)
             self.copying.spent(observer.now() - began)
@@ -556,7 +558,7 @@ def _bad_within(batch: Any, path: str = "") -> tuple[str, int] | None:
 def _in_words(told: dict[str, Any]) -> tuple[Place | None, str | None, str]:
     line = told.get("where") or {}
     parameter, call, sample = told.get("parameter"), told.get("call"), told.get("sample")
-    place = Place(file=line.get("file"), line=line.get("line"), module=parameter or call, sample=sample)
+    place = Place(file=line.get("file"), line=line.get("line"), module=parameter or call or None, sample=sample)
     stage = told.get("stage")
     if stage == "input":
         row = "" if sample is None else f", row {sample}"
