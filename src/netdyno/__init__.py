@@ -4,6 +4,7 @@
 commands that only read records start without PyTorch.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ def __getattr__(name: str) -> Any:
 
         return getattr(workload, name)
     if name in {"Watch", "watch"}:
-        from netdyno.monitor import run
-
-        return getattr(run, name)
+        # By name: rooms below that one import this package for its version, and must not know the room.
+        return getattr(importlib.import_module("netdyno.monitor.run"), name)
     raise AttributeError(f"module `netdyno` has no attribute `{name}`")

@@ -6,6 +6,8 @@ import torch
 
 import netdyno
 from netdyno.errors import NetdynoError
+from netdyno.monitor.exporters._base import Exporter
+from netdyno.records.journal import Alert
 from netdyno.store.journal import runs
 
 UPDATES = 60
@@ -102,3 +104,40 @@ def test_checkpoints_do_not_carry_the_watch_with_them(tmp_path):
     with netdyno.watch(model, store=tmp_path, quiet=True):
         model(torch.ones(1, 2)).sum().backward()
         torch.save(model, io.BytesIO())
+
+
+def test_a_run_is_handed_on_while_it_goes_on(tmp_path):
+    class Kept(Exporter):
+        def begin(self, run):
+            self.told = [run.info.name]
+
+        def take(self, news):
+            self.told += news.series
+
+        def close(self, state):
+            self.told.append(state)
+
+    kept = Kept("")
+    with netdyno.watch(store=tmp_path, quiet=True, run="digits", export=[kept]) as seen:
+        seen.point("temperature", 3.0)
+    assert kept.told[0] == "digits"
+    assert "temperature" in kept.told
+    assert kept.told[-1] == "ended"
+
+
+def test_an_exporter_that_nobody_knows_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(NetdynoError, match="no such exporter"):
+        netdyno.watch(store=tmp_path, export=["telegraph"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sink_that_fails_stands_in_the_journal(tmp_path):
+    def broken(alert):
+        raise OSError("no line")
+
+    alert = Alert(cause="planted", severity="warning", says="planted", update=1, seconds=0.0)
+    with netdyno.watch(store=tmp_path, quiet=True, alerts=[broken]) as seen:
+        assert seen.alert(alert)
+        assert not seen.alert(alert)
+    events, _ = next(runs(tmp_path)).events()
+    assert any(event["kind"] == "trouble" and "no line" in event["says"] for event in events)

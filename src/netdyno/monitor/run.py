@@ -15,11 +15,13 @@ from netdyno.aboard.stream import Stream
 from netdyno.errors import NetdynoError
 from netdyno.monitor import examine, ranks, ride
 from netdyno.monitor.alerts import Alerts, Sink
+from netdyno.monitor.exporters._base import Exporter, chosen
+from netdyno.monitor.exporters._following import Following
 from netdyno.monitor.gauges._base import Gauge
 from netdyno.monitor.pulse import Pulse
 from netdyno.monitor.subject import Subject
 from netdyno.records.journal import STAGES, Alert, RunInfo
-from netdyno.store.journal import Journal, new_info
+from netdyno.store.journal import Journal, Run, new_info
 
 OnTrip = Literal["warn", "pause", "stop"]
 STORE = ".netdyno"
@@ -40,6 +42,7 @@ def watch(
     everything: bool = False,
     on_trip: OnTrip = "warn",
     alerts: Iterable[Sink] = (),
+    export: Iterable[str | Exporter] = (),
     quiet: bool = False,
     store: str | Path = STORE,
 ) -> "Watch":
@@ -49,9 +52,10 @@ def watch(
     their names in the series, and snapshots to continue from. `budget` is the share of the time that looking may take, which
     each look's own cost is held to; `everything` looks at all there is, for some per cent. `stage` and `tags` are what runs
     are filtered by. `on_trip` says what happens when a tripwire breaks. `alerts` are called with each `Alert`; the terminal
-    hears of it unless `quiet`.
+    hears of it unless `quiet`. `export` hands the run on while it goes on: names such as `"tensorboard"`, or exporters.
 
-    Raises NetdynoError for a stage that does not exist, a budget that is no share, or a store that cannot be written.
+    Raises NetdynoError for a stage that does not exist, a budget that is no share, an exporter whose package is missing, or
+    a store that cannot be written.
     """
     if stage is not None and stage not in STAGES:
         raise NetdynoError(
@@ -81,7 +85,16 @@ def watch(
         budget=budget,
     )
     subject = Subject.of(model, optimizer, scaler=scaler, scheduler=scheduler, loader=loader)
-    return Watch(subject, info, Path(store), everything=everything, on_trip=on_trip, sinks=alerts, quiet=quiet)
+    return Watch(
+        subject,
+        info,
+        Path(store),
+        everything=everything,
+        on_trip=on_trip,
+        sinks=alerts,
+        export=chosen(export, store=Path(store), run=info.id),
+        quiet=quiet,
+    )
 
 
 class Watch:
@@ -100,6 +113,7 @@ class Watch:
         everything: bool = False,
         on_trip: OnTrip = "warn",
         sinks: Iterable[Sink] = (),
+        export: Iterable[Exporter] = (),
         quiet: bool = False,
     ) -> None:
         self.subject = subject
@@ -114,6 +128,8 @@ class Watch:
         self._sinks = (*(() if quiet else (_terminal(),)), *sinks)
         self._stream: Stream | None = None
         self._pulse: Pulse | None = None
+        self._export = tuple(export)
+        self._following: Following | None = None
         self.alerts = Alerts(ranks.voiced(self._sinks, info, store))
         self.running = False
 
@@ -125,6 +141,8 @@ class Watch:
             return self
         self.journal = Journal.create(self.store, self.info)
         self.running = True
+        self._following = Following.beside(Run(self.journal.folder), self._export, trouble=self.trouble)
+        self._following.start()
         folder = self.journal.folder / examine.RIDE
         folder.mkdir(exist_ok=True)
         self._stream = Stream(str(folder))
@@ -160,10 +178,14 @@ class Watch:
             if self._stream is not None:  # rules weigh what little time there is to save in a script that is over
                 self._stream.write("stopped", reason=reason, updates=self.updates, says=says)
             observer.guarded("examination", self._pulse.examine)
+        self.alerts.close()
+        for trouble in self.alerts.troubles:
+            self.event("trouble", where="alerts", says=trouble)
         self.event("costs", **self.costs())
         self.running = False
-        self.alerts.close()
         self.journal.close(reason, self.updates, says=says, updates=self.updates)
+        if self._following is not None:
+            self._following.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -237,6 +259,7 @@ class Watch:
         return {
             "looks_s": {} if seen is None else {name: spent / 1e9 for name, spent in seen.costs.items() if spent},
             "listening_s": 0.0 if seen is None else seen.heard_ns / 1e9,
+            "wires_s": 0.0 if seen is None else seen.wired_ns / 1e9,
             "pulse_s": 0.0 if self._pulse is None else self._pulse.spent_s,
             "seconds": self.seconds,
         }

@@ -28,6 +28,9 @@ AT_THE_END_S = 6.0
 # What a look at an evaluation may cost before any time has passed to take a share of.
 GRANT_NS = 20_000_000
 
+# Listeners take microseconds. When they take so long, the thread was put aside meanwhile.
+LONG_NS = 500_000
+
 # Called on looked-at updates only, but for those that begin with `every_`: they are called for every update that is listened to, and take a
 # microsecond. What begins with `always_` is called in every update, whatever it costs: tripwires.
 HOOKS = (
@@ -131,6 +134,7 @@ class Watch:
         self.block = True  # and in the whole block that it lies in
         self.whole = True  # none was left out so far
         self.heard_ns = 0
+        self.waited = 0  # for a core, as it was last known
         self.wired_ns = 0  # what tripwires take; they keep to an allowance of their own
         self.costs: dict[str, int] = {}
         self.began = 0
@@ -292,10 +296,18 @@ class Watch:
             if on:
                 account.switch(before)
             spent = now() - began
+            if spent > LONG_NS:
+                waited = self._waited()
+                spent, self.waited = max(0, spent - (waited - self.waited)), waited
             if wires:
                 self.wired_ns += spent
             else:
                 self.heard_ns += spent
+
+    def _waited(self) -> int:
+        """Nanoseconds that this thread has waited for a core; 0 where the system does not say."""
+        clocks = self.observer.account.clocks
+        return clocks.waiting() if clocks is not None else 0
 
     def _call(self, methods: list[tuple[str, Callable[..., None]]], what: tuple[Any, ...]) -> None:
         import torch
@@ -304,16 +316,18 @@ class Watch:
         before = account.current
         account.switch(NETDYNO)
         off, inside, observer.off, observer.inside, self.busy = observer.off, observer.inside, True, 1, True
-        began = observer.now()
+        began = first = observer.now()
+        waited = self._waited()
         try:
             with torch.no_grad():
                 for name, method in methods:
                     observer.guarded(f"vital {name}", method, *what)
                     now = observer.now()
                     self.costs[name] += now - began
-                    self.spent_ns += now - began
                     began = now
         finally:
+            # What other programs took meanwhile is not the look's price: on a busy machine the budget would be gone at once.
+            self.spent_ns += max(0, began - first - (self._waited() - waited))
             self.busy = False
             observer.off, observer.inside = off, inside
             account.switch(before)
