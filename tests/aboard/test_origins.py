@@ -91,3 +91,16 @@ def test_the_outermost_loop_is_found_through_the_functions_that_hold_a_line():
 def test_an_evaluation_is_called_where_it_is_called_again_and_again():
     assert Source(TRAINED).caller(3) == 13
     assert Source(TRAINED).caller(14) is None
+
+
+def test_functions_that_call_each_other_in_many_places_are_walked_once(tmp_path):
+    calls = [f"def step{at}(x):\n" + "".join(f"    step{at + 1}(x)\n" for _ in range(12)) for at in range(40)]
+    text = "".join(calls) + "def step40(x):\n    model(x)\n\nfor epoch in range(3):\n    step0(epoch)\n"
+    source = Source(text)
+    line = text.splitlines().index("    model(x)") + 1
+    assert source.loop(line) == text.splitlines().index("for epoch in range(3):") + 1
+
+
+def test_a_function_that_calls_itself_has_the_loop_around_its_first_call():
+    source = Source("def walk(x):\n    model(x)\n    walk(x)\n\nfor epoch in range(3):\n    walk(epoch)\n")
+    assert source.loop(2) == 5

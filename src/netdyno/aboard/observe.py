@@ -369,6 +369,7 @@ class Observer:
         """A scaler found infinities and stepped no optimizer."""
         self.facts.skipped(optimizer)
         self.events.append(steps.SKIP)
+        self._loss = None  # no update comes of it, and the next one's loss is not this one's too
 
     # the end of an update
 

@@ -94,6 +94,7 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.tree = ast.parse(text)
+        self.outer: dict[str, int | None] = {}  # by function: the outermost loop around its calls
         self.above: dict[ast.AST, ast.AST] = {
             child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
         }
@@ -112,14 +113,22 @@ class Source:
         whole = next((step.line for step in inputs[cut + 1 :] if step.made), inputs[cut].line)
         return Origins(_first(inputs), _first(targets), inputs[cut].line, whole)
 
-    def loop(self, line: int, deep: int = 0) -> int | None:
+    def loop(self, line: int) -> int | None:
         """The line of the outermost loop around a line, those around calls of its function included."""
         inside = self._around(line)
         function = next((node for node in inside if isinstance(node, Function)), None)
-        calls = self._calls(function) if function is not None and deep < 5 else []
-        outer = next((found for call in calls if (found := self.loop(call.lineno, deep + 1)) is not None), None)
+        outer = self._loop_of_calls(function) if function is not None else None
         own = [node.lineno for node in inside if isinstance(node, ast.For | ast.While)]
         return outer if outer is not None else own[-1] if own else None
+
+    def _loop_of_calls(self, function: Any) -> int | None:
+        """The same for the calls of a function. Asked once for each name: functions that call each other in many places have
+        more ways through them than anybody can walk."""
+        if function.name not in self.outer:
+            self.outer[function.name] = None  # the answer to whoever comes back here on the way
+            found = (self.loop(call.lineno) for call in self._calls(function))
+            self.outer[function.name] = next((line for line in found if line is not None), None)
+        return self.outer[function.name]
 
     def caller(self, line: int) -> int | None:
         """The call of a line's function that lies in the innermost loop; the last one where none does."""

@@ -41,6 +41,7 @@ def watch(
     budget: float = 0.01,
     everything: bool = False,
     on_trip: OnTrip = "warn",
+    pause_s: float = 3600.0,
     alerts: Iterable[Sink] = (),
     export: Iterable[str | Exporter] = (),
     quiet: bool = False,
@@ -51,7 +52,7 @@ def watch(
     Nothing needs to be named: models are found when they are called, optimizers when they step; who names them gets
     their names in the series, and snapshots to continue from. `budget` is the share of the time that looking may take, which
     each look's own cost is held to; `everything` looks at all there is, for some per cent. `stage` and `tags` are what runs
-    are filtered by. `on_trip` says what happens when a tripwire breaks. `alerts` are called with each `Alert`; the terminal
+    are filtered by. `on_trip` says what happens when a tripwire breaks; a pause ends by itself after `pause_s` seconds. `alerts` are called with each `Alert`; the terminal
     hears of it unless `quiet`. `export` hands the run on while it goes on: names such as `"tensorboard"`, or exporters.
 
     Raises NetdynoError for a stage that does not exist, a budget that is no share, an exporter whose package is missing, or
@@ -91,6 +92,7 @@ def watch(
         Path(store),
         everything=everything,
         on_trip=on_trip,
+        pause_s=pause_s,
         sinks=alerts,
         export=chosen(export, store=Path(store), run=info.id),
         quiet=quiet,
@@ -112,6 +114,7 @@ class Watch:
         *,
         everything: bool = False,
         on_trip: OnTrip = "warn",
+        pause_s: float = 3600.0,
         sinks: Iterable[Sink] = (),
         export: Iterable[Exporter] = (),
         quiet: bool = False,
@@ -121,6 +124,7 @@ class Watch:
         self.store = store
         self.everything = everything
         self.on_trip = on_trip
+        self.pause_s = pause_s
         self.observer: Any = None
         self.gauges: tuple[Gauge, ...] = ()
         self.journal: Journal
@@ -161,6 +165,7 @@ class Watch:
         from netdyno.monitor.tripwires import Tripwires
 
         self.wires = Tripwires(seen, self.subject, self.point, self.event, watch=self)
+        self.wires.pause.patience_s = self.pause_s
         return self.wires
 
     def stop(self, reason: str = "ended", says: str = "") -> None:
