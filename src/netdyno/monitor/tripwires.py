@@ -27,6 +27,8 @@ from netdyno.records.journal import Alert
 FIRST = 10
 # By then it has been seen whether gradients are clipped, a scaler is used, or a closure makes them.
 SETTLED = 3
+# Where clipping tells the norm, gradients are looked at before it in one update of so many: what is bad has its name then.
+NAMED = 16
 # The batches of one update, where several are accumulated, are kept together up to this many bytes.
 MOST_OF_BATCHES = 16 << 20
 # A device tells a loss so many updates late at most, or it was not kept.
@@ -84,7 +86,7 @@ class Tripwires(Gauge):
         self.loader_wait, self.training_wait = Wait(LOADER_S), Wait(TRAINING_S)
         self.pause = Pause(Path(watch.journal.folder))
         self.writer = snapshot.Writer(Path(watch.journal.folder) / snapshot.FOLDER)
-        self.clips = False
+        self.clips = self.clip_tells = False
         self.closures: set[int] = set()
         self.batches: list[tuple[Any, tuple[int, ...]]] = []
         self.batches_of = -1
@@ -132,6 +134,7 @@ class Tripwires(Gauge):
             self.clips = True
             self._listen()
         elif isinstance(result, torch.Tensor) and result.is_cpu and not self.watch.observer.facts.scaler_used:
+            self.clip_tells, self._judged = True, self.watch.updates
             norm = result.item()
             if norm - norm != 0.0:
                 self._bad_gradient(None, None, 0)
@@ -147,11 +150,19 @@ class Tripwires(Gauge):
             self._count_skips(observer)
         elif self.clips or observer.updates < SETTLED:
             optimizers = self.optimizers()
-            if len(optimizers) == 1:
+            if len(optimizers) == 1 and not self._spared(optimizers[0]):
                 self._judged = observer.updates
                 self._look(optimizers[0], observer._loss, judged=False)
         if not scaled and not self.clips and observer.updates >= SETTLED and not self.closures:
             self._listen(on=False)
+
+    def _spared(self, optimizer: Any) -> bool:
+        """Whether the norm that clipping computes anyway will do; it says that a gradient is bad, and not which."""
+        at = self.watch.updates
+        if not self.clip_tells or at < FIRST or at % NAMED == 0:
+            return False
+        losses = self.losses.get(id(optimizer))
+        return losses is None or not losses.suspicious
 
     def _within_step(self, observer: Any) -> None:
         """The first call of a closure stands where the weights are; what a line search tries after it may be anything."""
