@@ -230,7 +230,9 @@ class Tripwires(Gauge):
     def _judge_loss(self, optimizer: Any, loss: float | None, *, late: int = 0) -> None:
         if loss is None:
             return
-        history = self.losses.setdefault(id(optimizer), History())
+        history = self.losses.get(id(optimizer))
+        if history is None:
+            history = self.losses[id(optimizer)] = History()
         explosion = history.judge(loss)
         update = self.watch.updates - late
         if explosion is not None:
@@ -278,7 +280,9 @@ class Tripwires(Gauge):
 
     def _look(self, optimizer: Any, loss: float | None, *, judged: bool = True) -> None:
         observer = self.watch.observer
-        norms = self.norms.setdefault(id(optimizer), History())
+        norms = self.norms.get(id(optimizer))
+        if norms is None:
+            norms = self.norms[id(optimizer)] = History()
         losses = self.losses.get(id(optimizer))
         suspicious = (
             norms.suspicious or (losses is not None and losses.suspicious) or (loss is not None and loss - loss != 0.0)
@@ -408,6 +412,7 @@ class Tripwires(Gauge):
 
     # a wire broke
 
+    @torch.no_grad()
     def _trip(self, trip: Trip, optimizer: Any) -> None:
         """Once for each cause: a snapshot, an alert, and what the author chose."""
         if trip.cause in self.tripped:

@@ -32,6 +32,8 @@ def _loss(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
 
     def functional(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
+        if observer.deaf and is_grad_enabled():
+            return result
         if not is_compiling() and not watch.busy and not observer.backwards and observer.candidate():
             watch.judged(told(name, args, kwargs, result, is_grad_enabled(), frame_of(1)))
         return result

@@ -42,6 +42,8 @@ class Gradients:
         found = [g for p in self._known(optimizer)[1] if (g := p.grad) is not None]
         if not found:
             return None
+        if found[0].requires_grad:  # of a backward pass that can itself be differentiated
+            found = [g.detach() for g in found]
         if self.small(optimizer) and (value := _at_once(found)) is not None:
             return Norm(value, update, optimizer)
         total = total_norm(found)
