@@ -1,7 +1,7 @@
 # `make demo`   the main job on a built-in workload, from a fresh clone
 # `make test`   everything that is checked, installing what is missing
 # `make check`  the same without installing, in the environment BIN (for instance BIN=/path/to/venv/bin)
-# `make slow`   scripts in every style and framework, and what else takes long; wants the extra `styles`
+# `make slow`   scripts in every style and framework, and what else takes long; wants the extras `styles`, `adapters` and `trackers`
 # `make bench-NAME`  one of benchmarks/NAME.py; they take minutes and print tables
 
 PYTHON ?= python3
@@ -32,7 +32,7 @@ check: format lint types quick rest dear examples
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,series]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,series,ui]'
 	touch $@
 
 format:

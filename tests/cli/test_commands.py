@@ -21,7 +21,9 @@ COMMANDS = {
     "baseline",
     "compare",
     "doctor",
+    "export",
     "init",
+    "journals",
     "judge",
     "machine",
     "replay",
@@ -31,6 +33,8 @@ COMMANDS = {
     "selftest",
     "show",
     "tune",
+    "ui",
+    "watch",
 }
 
 

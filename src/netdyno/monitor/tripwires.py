@@ -37,8 +37,8 @@ LATEST = 64
 MOST_RAISES = 6
 
 REMEDIES = {
-    "loss-not-finite": "run `netdyno.monitor.replay` on the snapshot with `anomaly=True`: it names the operation",
-    "gradients-not-finite": "run `netdyno.monitor.replay` on the snapshot with `anomaly=True`: it names the operation",
+    "loss-not-finite": "`netdyno.monitor.replay.replay(snapshot, subject, step, anomaly=True)` names the operation",
+    "gradients-not-finite": "`netdyno.monitor.replay.replay(snapshot, subject, step, anomaly=True)` names the operation",
     "loss-explosion": "go back to the last good checkpoint with a lower learning rate, or clip the gradients' norm",
     "gradient-explosion": "clip the gradients' norm (`torch.nn.utils.clip_grad_norm_`), or lower the learning rate",
     "scaler-collapse": "use bfloat16, or keep what overflows in float32: a loss scale cannot mend a forward pass",
