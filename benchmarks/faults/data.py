@@ -542,16 +542,17 @@ FAULTS: tuple[Fault, ...] = (
                 Edit(
                     "def load_data():\n",
                     "class Stream(torch.utils.data.IterableDataset):\n    def __init__(self, x, y):\n"
-                    "        self.x, self.y = x, y\n\n    def __iter__(self):\n        info = torch.utils.data.get_worker_info()\n"
-                    "        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(0)).tolist()\n"
+                    "        self.x, self.y, self.epoch = x, y, 0\n\n    def __iter__(self):\n        self.epoch += 1\n        info = torch.utils.data.get_worker_info()\n"
+                    "        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(self.epoch)).tolist()\n"
                     "        for i in order[info.id :: info.num_workers]:\n"
                     "            yield self.x[i], self.y[i]\n\n\ndef load_data():\n",
                 ),
                 Edit(
                     MLP_LOADER,
                     "    train_set = Stream(torch.from_numpy(x_train), torch.from_numpy(y_train))\n"
-                    "    train_loader = DataLoader(train_set, batch_size=BATCH_SIZE, num_workers=2)\n",
+                    "    train_loader = DataLoader(train_set, batch_size=BATCH_SIZE, num_workers=2, persistent_workers=True)\n",
                 ),
+                Edit("EPOCHS = 20", "EPOCHS = 5"),
             ),
         },
         accept=("unsharded-stream",),
