@@ -174,9 +174,8 @@ class Watch:
             return
         observer = self.observer
         if observer is not None:
-            if self.everything:
-                observer.account.stop()
-                observer.guarded("vitals", observer.vitals.over)
+            observer.account.stop()
+            observer.guarded("vitals", observer.vitals.over)
             observer.guarded("close", ride.ashore, observer)
         if self._pulse is not None and observer is not None:
             observer.guarded("pulse", self._pulse.stop)
