@@ -32,12 +32,26 @@ class Saving(Noun, frozen=True, kw_only=True):
     high: float
 
 
+class Exhibit(Noun, frozen=True, kw_only=True):
+    """One sample that a finding rests on: sample `index` of the split called `split`, and what is the matter with it.
+
+    `shows` is the sample in words or numbers, cut to a line. `picture` is a small PNG in base64 where there is something to see.
+    """
+
+    split: str
+    index: int
+    says: str = ""
+    shows: str = ""
+    picture: str = ""
+
+
 class Finding(Noun, frozen=True, kw_only=True):
     """One thing that holds the model back. `because` holds the measured values behind the sentence.
 
     `stage` says where in the chain of causes it stands; what only costs time or memory has the stage "speed". A "note" is a
     remark and nothing that is wrong. `remedies`
     do from outside what the fix would do, the likeliest first: an experiment runs the script with each and without.
+    `exhibits` are the samples it is about, the clearest first.
     """
 
     id: str = ""
@@ -52,6 +66,7 @@ class Finding(Noun, frozen=True, kw_only=True):
     suggests: tuple[str, ...] = ()
     stage: Stage = "speed"
     remedies: tuple[Change, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
 
 
 class Outcome(Noun, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Choices of how a model learns: one file, one knob."""

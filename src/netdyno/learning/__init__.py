@@ -1,0 +1,1 @@
+"""Better models: training runs under a recipe, sweeps of knobs over seeds, and the staged search."""
