@@ -69,6 +69,7 @@ class Observer:
         self.watching = config.watch
         self.off = not config.watch
         self.inside = 0
+        self.quick_ns = QUICK_NS  # updates that take less are watched in bursts
         self.deaf = False  # nobody listens to forwards of this update: it is counted, and no more
         self.fetching = self.making = self.stepping = False
         self.looking = True
@@ -430,7 +431,7 @@ class Observer:
     def _pace(self, at: int) -> None:
         """Quick updates are watched some in a row; in between they are counted."""
         if not self.bursts:
-            self.bursts = at == self.config.warmup + PACE and median(self.update_ns) < QUICK_NS
+            self.bursts = at == self.config.warmup + PACE and median(self.update_ns) < self.quick_ns
         if self.bursts and at % PERIOD >= BURST:
             self._rest()
 

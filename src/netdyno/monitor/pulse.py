@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PULSE_S = 1.0
 # The doctor's first look, and of the thread's time what later ones may take: on a busy machine it is the training's.
-FIRST_LOOK_S, LOOK_SHARE = 10.0, 0.002
+FIRST_LOOK_S, LOOK_SHARE = 10.0, 0.001
 MOST_PACES = 400
 
 

@@ -27,6 +27,8 @@ STAYS_FREE = 1 << 30
 PLAIN = (str, bool, int, float, type(None))
 # Copies of small buffers are cheap; large ones are tables and masks that never change.
 MOST_OF_BUFFER = 1 << 16
+# Of so many updates one asks whether the models are still the same ones.
+ASKED = 16
 # Three batch norms.
 FEW_BUFFERS = 9
 
@@ -158,14 +160,19 @@ class Buffers:
         self._copies: dict[str, dict[str, Any]] = {}
         self._pairs: tuple[list[Any], list[Any]] = ([], [])
         self._known: tuple[int, ...] = ()
+        self._keeps = 0
 
-    def keep(self, models: Mapping[str, Any], update: int) -> None:
-        """As they are now."""
-        known = tuple(id(model) for model in models.values())
-        if known != self._known:
-            self._begin(models, known)
-        for copy, buffer in zip(*self._pairs, strict=True):
-            copy.copy_(buffer, non_blocking=True)
+    def keep(self, models: Callable[[], Mapping[str, Any]], update: int) -> None:
+        """As they are now. Whether `models` are still the same is asked now and then."""
+        if self._keeps % ASKED == 0:
+            now = models()
+            known = tuple(id(model) for model in now.values())
+            if known != self._known:
+                self._begin(now, known)
+        # Models may come one by one: they are asked for until some are there.
+        self._keeps += 1 if self._known else 0
+        if self._pairs[0]:
+            torch._foreach_copy_(*self._pairs, non_blocking=True)
         self.at = update
 
     @property

@@ -29,6 +29,9 @@ FIRST = 10
 SETTLED = 3
 # Where clipping tells the norm, gradients are looked at before it in one update of so many: what is bad has its name then.
 NAMED = 16
+# While nothing seems to begin, losses that are no higher than any before are judged so many together: each update of a large
+# model finds the code of a judgement out of the caches.
+TOGETHER = 8
 # The batches of one update, where several are accumulated, are kept together up to this many bytes.
 MOST_OF_BATCHES = 16 << 20
 # A device tells a loss so many updates late at most, or it was not kept.
@@ -78,7 +81,7 @@ class Tripwires(Gauge):
         self.skips = Skips()
         self.validations: dict[str, Validation] = {}
         self.allowance = Allowance(PART * watch.info.budget)
-        self.copying = Allowance(PART / 2 * watch.info.budget)
+        self.copying = Allowance(PART / 2 * watch.info.budget, free_ns=0)
         self.gradients = gradients.Gradients()
         self.random = snapshot.Randomness()
         self.buffers = snapshot.Buffers()
@@ -97,6 +100,8 @@ class Tripwires(Gauge):
         self._judged = self._closed = -1
         self._skipped = 0
         self._left_out = False  # steps since the last that was taken
+        self._unjudged: list[float] = []
+        self._usual = (0.0, -1.0)  # between these a loss is judged later: no loss at all is
         self._listens = True
         self._stop: str | None = None
         self._raises = 0
@@ -115,7 +120,7 @@ class Tripwires(Gauge):
             self.random.keep()
             self.fed, self.loader = True, loader
             if self.buffers.at is None:
-                self.buffers.keep(self.models(), at)
+                self.buffers.keep(self.models, at)
         versions, size = _looked(batch)
         self.batches_bytes += size
         if self.batches and self.batches_bytes > MOST_OF_BATCHES:
@@ -150,15 +155,14 @@ class Tripwires(Gauge):
             self._count_skips(observer)
         elif self.clips or observer.updates < SETTLED:
             optimizers = self.optimizers()
-            if len(optimizers) == 1 and not self._spared(optimizers[0]):
+            if len(optimizers) == 1 and not self._spared(optimizers[0], observer.updates):
                 self._judged = observer.updates
                 self._look(optimizers[0], observer._loss, judged=False)
-        if not scaled and not self.clips and observer.updates >= SETTLED and not self.closures:
+        if not scaled and (not self.clips or self.clip_tells) and observer.updates >= SETTLED and not self.closures:
             self._listen(on=False)
 
-    def _spared(self, optimizer: Any) -> bool:
-        """Whether the norm that clipping computes anyway will do; it says that a gradient is bad, and not which."""
-        at = self.watch.updates
+    def _spared(self, optimizer: Any, at: int) -> bool:
+        """Whether the norm that clipping computes anyway will do for update `at`; it says that a gradient is bad, and not which."""
         if not self.clip_tells or at < FIRST or at % NAMED == 0:
             return False
         losses = self.losses.get(id(optimizer))
@@ -176,6 +180,17 @@ class Tripwires(Gauge):
     def always_step(self, optimizer: Any) -> None:
         """Before a step: may it be taken?"""
         observer = self.watch.observer
+        loss = observer._loss
+        if (
+            loss is not None
+            and self._usual[0] <= loss <= self._usual[1]
+            and len(self._unjudged) < TOGETHER - 1
+            and (observer.updates + 1) % NAMED
+        ):
+            self._unjudged.append(loss)
+            if not self.fed:
+                self.random.keep()
+            return
         if self._stop is not None:
             self._raise()
         if not observer.stepping:
@@ -187,10 +202,30 @@ class Tripwires(Gauge):
             self._listen()  # a closure may follow
         elif id(optimizer) not in self.closures:
             self._before(optimizer, observer)
+            self._expect(optimizer, observer)
+            if self.clip_tells and not self._listens and not self._spared(optimizer, observer.updates + 1):
+                self._listen()
         self._keep(observer)
+
+    def _expect(self, optimizer: Any, observer: Any) -> None:
+        """Between which values the next losses are nothing to stop for: an optimizer alone, whose gradients are not looked at in
+        each update.
+        """
+        history = self.losses.get(id(optimizer))
+        alone = len(self.losses) == 1 and history is not None and observer.updates >= FIRST
+        elsewhere = self.clip_tells or not self.gradients.small(optimizer)
+        if alone and elsewhere and self._stop is None and not (observer.facts.scaler_used or history.suspicious):
+            most = history.most
+            self._usual = (-most, most)
+        else:
+            self._usual = (0.0, -1.0)
 
     def _before(self, optimizer: Any, observer: Any) -> None:
         loss = observer._loss
+        if self._unjudged:
+            earlier, self._unjudged = self._unjudged, []
+            for back, one in enumerate(earlier):
+                self._judge_loss(optimizer, one, late=len(earlier) - back)
         if observer.facts.scaler_used and (self._left_out or loss is None or loss - loss != 0.0):
             # What was left out is still within the sum; and a scaler takes no step but with gradients that are finite.
             self._left_out, loss = False, None
@@ -214,7 +249,7 @@ class Tripwires(Gauge):
             self.buffers.few or observer.updates < FIRST or self._affords(observer, self.copying)
         ):
             began = observer.now()
-            self.buffers.keep(self.models(), observer.updates + 1)
+            self.buffers.keep(self.models, observer.updates + 1)
             self.copying.spent(observer.now() - began)
 
     def _listen(self, *, on: bool = True) -> None:
@@ -453,6 +488,7 @@ class Tripwires(Gauge):
                 optimizer.zero_grad(set_to_none=True)
             self.event("resumed", cause=trip.cause, how=how)
             return
+        self._usual = (0.0, -1.0)
         self._stop = f"netdyno: stopped at update {trip.update + 1}: {trip.says}"
         self._raise()
 

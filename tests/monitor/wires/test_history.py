@@ -70,3 +70,12 @@ def test_what_is_no_number_all_of_a_sudden_is_told_by_another_wire():
 
 def test_a_value_a_million_times_higher_than_ever_explodes_at_once():
     assert trips([*noisy(0, 100, lambda _: 1.0, 0.3), 1e8]) == 100
+
+
+def test_a_value_up_to_the_highest_so_far_is_no_explosion_and_may_wait_to_be_judged():
+    history = History()
+    assert history.most < 0  # nothing is usual yet
+    for at in range(100):
+        history.judge(2.0 - at / 100)
+    assert 1.9 < history.most <= 2.0
+    assert history.judge(history.most) is None

@@ -122,7 +122,7 @@ def test_a_cheap_look_is_taken_at_each_update_and_a_dear_one_as_often_as_its_sha
                 looks += 1
         return looks / updates, allowance.spent_ns / (updates * update_ns)
 
-    assert share_of(12_000, 200_000)[0] == 1.0
+    assert share_of(8_000, 200_000)[0] == 1.0
     looks, spent = share_of(5_000_000, 100_000_000)
     assert 0.02 < looks < 0.06
     assert spent < 0.003

@@ -2,7 +2,7 @@
 
 Shows:     resident and proportional memory, of loader workers too, and for each its slope: what grows by the hour ends the run.
 Costs:     a few reads of /proc each second on a thread of its own; proportional memory (which makes the kernel walk through page
-           tables) for at most a five-hundredth of that thread's time.
+           tables) for at most a two-thousandth of that thread's time.
 Not seen:  children on systems without /proc. Memory that a device's driver takes for itself.
 """
 
@@ -20,7 +20,7 @@ from netdyno.monitor.gauges._base import Gauge, Told
 # A slope is told from so many seconds on, of ten minutes at most: shorter ones are the warm-up's, longer ones hide what began.
 LEAST_S, MOST_S, SAMPLES = 30.0, 600.0, 200
 # Of the thread's time, what reading proportional memory may take.
-SHARE = 0.002
+SHARE = 0.0005
 MOST_CHILDREN = 64
 
 

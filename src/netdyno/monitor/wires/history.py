@@ -49,6 +49,11 @@ class History:
         """Whether something seems to begin."""
         return self.outside > 0 or self.growths > 1
 
+    @property
+    def most(self) -> float:
+        """The size up to which a value is no explosion, whatever its like: the highest so far."""
+        return math.exp(min(700.0, self.highest)) if self.highest > -math.inf else -1.0
+
     def judge(self, value: float) -> Explosion | None:
         """One more value: is it an explosion? Infinity and NaN are, where one had begun."""
         size = abs(value)
