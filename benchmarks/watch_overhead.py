@@ -9,6 +9,7 @@ machine don't change; what the journal's and the pulse's threads hold up by the 
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import random
 import subprocess
@@ -76,6 +77,9 @@ class Watched(Rider):
         if not watch.running:
             watch.start()
             self.seen = watch.observer.vitals
+            for _ in range(2 * WARM):
+                loop.update()
+            watch._pulse.examine()  # the rules are imported by the first examination
             watch.observer.watch_of = lambda _: self.seen
             beat = watch._pulse.beat
             watch._pulse.beat = lambda: None if self.held else beat()
@@ -197,6 +201,33 @@ class Lightning(Rider):
         return update
 
 
+class TraceML(Rider):
+    """TraceML's `trace_step` around each step. Its patches stay once they are there, also in the turns without: its price is a lower bound."""
+
+    name = "TraceML's trace_step"
+
+    def __init__(self) -> None:
+        import traceml_ai
+
+        self.server = subprocess.Popen(
+            [str(Path(sys.executable).parent / "traceml"), "serve"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.tracer = traceml_ai
+        self.tracer.init(mode="auto", on_missing_aggregator="raise")
+
+    def on(self, loop: Loop) -> Callable[[], None]:
+        model = model_of(loop)
+
+        def update() -> None:
+            with self.tracer.trace_step(model):
+                loop.update()
+
+        return update
+
+    def end(self) -> None:
+        self.server.terminate()
+
+
 class Turn(NamedTuple):
     """Seconds of one update: on a core, and by the clock on the wall."""
 
@@ -261,6 +292,16 @@ def rows(name: str, *, rounds: int, seed: int, least_s: float, beside: bool) -> 
         watches[1].end()
     lines = [line(loop.name, kind, turns, found["off"]) for kind, turns in found.items() if kind != "off"]
     return [*lines, line(loop.name, watches[1].name, more[watches[1].name], more["off"])]
+
+
+def traced(name: str, tracer: TraceML, *, rounds: int, seed: int, least_s: float) -> str:
+    """TraceML's line of one loop. It comes after all others: what it patches stays patched."""
+    torch.manual_seed(seed)
+    loop = LOOPS[name]()
+    for _ in range(WARM):
+        loop.update()
+    found = rounds_of(loop, [Rider(), tracer], rounds=rounds, seed=seed + 2, least_s=least_s)
+    return line(loop.name, tracer.name, found[tracer.name], found["off"])
 
 
 def line(loop: str, kind: str, on: list[Turn], off: list[Turn]) -> str:
@@ -345,6 +386,13 @@ def main() -> None:
         found = rows(name, rounds=options.rounds, seed=options.seed, least_s=options.least_s, beside=not options.alone)
         said += [f"{each}\n" for each in found]
         print("\n".join(found), flush=True)
+    if not options.alone and importlib.util.find_spec("traceml_ai") is not None:
+        tracer = TraceML()
+        for name in options.only.split(","):
+            found = [traced(name, tracer, rounds=options.rounds, seed=options.seed, least_s=options.least_s)]
+            said.append(f"{found[0]}\n")
+            print(found[0], flush=True)
+        tracer.end()
     if not options.no_memory:
         said += [
             MEMORY,
@@ -366,7 +414,8 @@ HEAD = """# What watching costs
 at least half a second with the watch on and off (and off once more, A/A), in random order within each round; a watch goes on from
 turn to turn. Times are the process's on its core, all threads; Hodges–Lehmann estimates with their 95 % intervals. Beside it
 what others do at each step: a hook per parameter and module that reads by `.item()`, anomaly mode, torch.profiler in three of ten
-steps, Lightning's simple profiler around the parts of a step. Cockpit, which is not run here: 5.7 to 63 times the step on a CPU
+steps, Lightning's simple profiler around the parts of a step, TraceML's `trace_step` (its patches stay in the turns without, so
+that its price is a lower bound). Cockpit, which is not run here: 5.7 to 63 times the step on a CPU
 when it looks at every step (its authors' figures). Aimed at: `watch` ≤ 1 % on the CNN and the transformer, ≤ 60 µs on the MLP;
 `watch, everything` ≤ 5 %.
 
