@@ -16,6 +16,7 @@ from netdyno.audits._base import Array, Part, Skip, View
 # Enough directions for neighbours to mean something, few enough for a cheap classifier.
 DIRECTIONS = 32
 SMALL = 16  # pixels a side of what is compared of a picture
+FINE = 32  # pixels a side where copies are told from strangers
 BINS = 8  # of the directions of its edges
 SHINGLE = 5  # letters; shorter ones are shared by unrelated texts
 Made = TypeVar("Made")
@@ -51,17 +52,28 @@ def filled(view: View) -> Mapping[str, Array]:
     return _shared_out(view, _filled(rows))
 
 
+def shapes(images: Array) -> Array:
+    """Small grey pictures without their brightness and contrast, one row each: near means a copy, whatever its light."""
+    grey = grey_small(np.nan_to_num(np.asarray(images, dtype=np.float32)), FINE).reshape(len(images), -1)
+    grey = grey - grey.mean(1, keepdims=True)
+    return grey / (np.linalg.norm(grey, axis=1, keepdims=True) + 1e-12)
+
+
 @once
 def hashes(view: View) -> Mapping[str, Array]:
-    """A perceptual hash of 64 bits per image: which of the slowest waves of the picture lie above their median."""
+    """`perceptual_hash` of every image."""
+    return {name: perceptual_hash(part.x) for name, part in view.parts.items()}
+
+
+def perceptual_hash(images: Array) -> Array:
+    """64 bits per image: which of the slowest waves of the picture lie above their median."""
     from scipy.fft import dctn
 
-    grey = grey_small(np.concatenate([_pixels(part) for part in view.parts.values()]), 32)
+    grey = grey_small(np.nan_to_num(np.asarray(images, dtype=np.float32)), FINE)
     waves = dctn(grey, axes=(1, 2), norm="ortho")[:, :8, :8].reshape(len(grey), 64)
     # The first wave is the mean brightness: it says nothing about what is seen.
     bits = waves > np.median(waves[:, 1:], axis=1, keepdims=True)
-    packed = np.packbits(bits, axis=1).view(np.uint64)[:, 0]
-    return _shared_out(view, packed)
+    return np.packbits(bits, axis=1).view(np.uint64)[:, 0]
 
 
 def bits_apart(one: Array, other: Array) -> Array:
