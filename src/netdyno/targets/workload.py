@@ -98,7 +98,7 @@ class Workload:
                 hint="return an instance of torch.nn.Module, freshly initialised",
             )
         model = model.to(device).train()
-        optimizer = _built("optimizer", lambda: (self.optimizer or _adamw)(model.parameters()))
+        optimizer = _built("optimizer", lambda: (self.optimizer or default_optimizer)(model.parameters()))
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise TargetError(
                 f"`optimizer` of `{self.name}` does not give an optimizer",
@@ -119,12 +119,12 @@ class Workload:
             model=model,
             optimizer=optimizer,
             feed=feed,
-            forward=self.forward or _forward,
-            loss=_Loss(self.loss),
+            forward=self.forward or plain_forward,
+            loss=Loss(self.loss),
             device=device,
             place=(to_device(device),) if device.type != "cpu" else (),
             threads=self.threads,
-            around_turn=(partial(_holding, self.threads),) if self.threads is not None else (),
+            around_turn=(partial(holding_threads, self.threads),) if self.threads is not None else (),
             log=self.log,
         )
 
@@ -203,7 +203,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-class _Loss:
+class Loss:
     """Calls the declared loss with (output, target), or the default one that fits the target."""
 
     def __init__(self, declared: Callable[[Any, Any], Tensor] | None) -> None:
@@ -225,7 +225,8 @@ class _Loss:
 
 
 @contextmanager
-def _holding(threads: int) -> Iterator[None]:
+def holding_threads(threads: int) -> Iterator[None]:
+    """So many threads within the block, and as before after it."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -234,7 +235,8 @@ def _holding(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _forward(model: nn.Module, batch: Batch) -> Any:
+def plain_forward(model: nn.Module, batch: Batch) -> Any:
+    """What is called where no `forward` is declared: the model, with all but the last part of a batch."""
     return model(*batch[:-1])
 
 
@@ -272,7 +274,8 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _adamw(parameters: Any) -> torch.optim.Optimizer:
+def default_optimizer(parameters: Any) -> torch.optim.Optimizer:
+    """What is used where no `optimizer` is declared."""
     return torch.optim.AdamW(parameters, lr=1e-3)
 
 

@@ -107,13 +107,13 @@ def _run(
 def evaluate(workload: Workload, subject: Subject, *, limit: int = MOST_VALIDATION) -> tuple[float, float | None]:
     """Mean validation loss, and the mean metric where there is one, over the first `limit` samples."""
     _, dataset = workload.datasets()
-    feed = _validation_feed(subject.feed, dataset)
+    feed = validation_feed(subject.feed, dataset)
     losses = 0.0
     scores = 0.0
     scored = 0
     seen = 0
     with evaluating(subject):
-        for batch in _once(feed):
+        for batch in once(feed):
             placed = subject.placed(batch)
             count = len(placed[-1])
             output = subject.forward(subject.model, placed)
@@ -128,11 +128,13 @@ def evaluate(workload: Workload, subject: Subject, *, limit: int = MOST_VALIDATI
     return losses / max(seen, 1), scores / scored if scored else None
 
 
-def _validation_feed(feed: Feed, dataset: Any) -> Feed:
+def validation_feed(feed: Feed, dataset: Any) -> Feed:
+    """The data path of validation: in order, whole, in this process."""
     return replace(feed.evaluation(), dataset=dataset, workers=0, prefetch_factor=None, persistent_workers=False)
 
 
-def _once(feed: Feed) -> Any:
+def once(feed: Feed) -> Any:
+    """The batches of one epoch."""
     count = feed.steps_per_epoch
     batches = feed.epochs()
     try:
