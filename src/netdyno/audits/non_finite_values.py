@@ -68,7 +68,7 @@ def _exhibits(view: View, found: list[tuple[Part, Array]]) -> tuple[Exhibit, ...
 
 def _says(view: View, part: Part, row: int) -> str:
     count = 0 if view.modality == "text" else int((~np.isfinite(part.rows[row])).sum())
-    return f"{count} values are not finite" if count else "its target is not finite"
+    return f"{count} of {part.rows.shape[1]} values not finite" if count else "its target is not finite"
 
 
 def _one_nan(view: View) -> View:
