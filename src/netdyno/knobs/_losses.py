@@ -263,7 +263,7 @@ def teacher_of(setup: Setup) -> nn.Module | None:
     """The trained model to learn from, in evaluation: the setup's, or the one that the workload declares."""
     if setup.teacher is not None:
         return setup.teacher.eval()
-    make = getattr(setup.workload, "teacher", None)
+    make = setup.workload.teacher
     return None if make is None else _known(setup.workload, "teacher", lambda: _taught(make, setup))
 
 

@@ -57,6 +57,7 @@ class Workload:
                     Unlike PyTorch's own defaults, `shuffle` and `drop_last` are True unless declared.
     forward:        (model, batch) -> output. Default: `model(*batch[:-1])`.
     threads:        what the original program gives to torch.set_num_threads. Default: PyTorch's own number.
+    teacher:        () -> Module, trained already, for `netdyno learn` to distil from. It is never trained or changed.
     log:            (model, loss) -> None, whatever the original program writes down each step.
     steps:          updates of a whole training run, for break-even. Default: `epochs` times the epoch.
     """
@@ -75,6 +76,7 @@ class Workload:
     loader: Mapping[str, Any] = field(default_factory=dict)
     collate: Callable[[list[Any]], Any] = default_collate
     forward: Callable[[nn.Module, Batch], Any] | None = None
+    teacher: Callable[[], nn.Module] | None = None
     log: Callable[[nn.Module, float], None] | None = None
     device: str = "cpu"
     threads: int | None = None
