@@ -7,10 +7,11 @@ Costs:      of an object that fits into the square nothing is left, and its labe
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from netdyno.knobs._base import Knob, Setup
-from netdyno.knobs._mixing import no_images, patch
+from netdyno.knobs._mixing import no_images
 from netdyno.records.study import Stage
 from netdyno.targets.subject import Batch
 
@@ -55,10 +56,15 @@ class Hidden:
     side: float
 
     def __call__(self, batch: Batch) -> Batch:
-        images: Tensor = batch[0].clone()
+        images: Tensor = batch[0]
+        rows, columns = (_within(len(images), extent, round(extent * self.side)) for extent in images.shape[-2:])
+        hidden = (rows[:, :, None] & columns[:, None, :])[:, None].to(images.device)
         grey = images.mean((0, 2, 3))[:, None, None]
-        height, width = images.shape[-2:]
-        for image in images:
-            hole = patch(height, width, self.side).of(image)
-            hole.copy_(grey.expand_as(hole))
-        return (images, *batch[1:])
+        return (torch.where(hidden, grey, images), *batch[1:])
+
+
+def _within(count: int, extent: int, length: int) -> Tensor:
+    """For each of `count` images, which of its `extent` rows lie in a stretch of `length` about a row drawn by chance."""
+    start = torch.randint(extent, (count, 1)) - length // 2
+    at = torch.arange(extent)
+    return (at >= start) & (at < start + length)
