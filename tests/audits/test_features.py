@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netdyno.audits._base import Skip
-from netdyno.audits._features import bits_apart, features, filled, grey_small, hashes, nearest
+from netdyno.audits._features import bits_apart, features, filled, grey_small, hashes, nearest, shapes
 from netdyno.audits._pictures import shown, splits
 from netdyno.audits._specimens import specimen
 
@@ -75,3 +75,12 @@ def test_the_splits_can_be_drawn_even_of_one_column():
         "table", train=lambda part: replace(part, x=part.x[:, :1]), val=lambda part: replace(part, x=part.x[:, :1])
     )
     assert splits(flat).startswith("iVBOR")
+
+
+def test_infinite_pixels_do_not_spread():
+    broken = specimen("images").train.x.copy()
+    broken[3, 0, 0, 0], broken[4, 1, 2, 2] = -np.inf, np.nan
+    view = specimen("images", train={"x": broken})
+    assert np.isfinite(features(view)["train"]).all()
+    assert np.isfinite(shapes(broken)).all()
+    assert hashes(view)["train"].shape == (240,)

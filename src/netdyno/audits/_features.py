@@ -54,7 +54,7 @@ def filled(view: View) -> Mapping[str, Array]:
 
 def shapes(images: Array) -> Array:
     """Small grey pictures without their brightness and contrast, one row each: near means a copy, whatever its light."""
-    grey = grey_small(np.nan_to_num(np.asarray(images, dtype=np.float32)), FINE).reshape(len(images), -1)
+    grey = grey_small(_finite(images), FINE).reshape(len(images), -1)
     grey = grey - grey.mean(1, keepdims=True)
     return grey / (np.linalg.norm(grey, axis=1, keepdims=True) + 1e-12)
 
@@ -69,7 +69,7 @@ def perceptual_hash(images: Array) -> Array:
     """64 bits per image: which of the slowest waves of the picture lie above their median."""
     from scipy.fft import dctn
 
-    grey = grey_small(np.nan_to_num(np.asarray(images, dtype=np.float32)), FINE)
+    grey = grey_small(_finite(images), FINE)
     waves = dctn(grey, axes=(1, 2), norm="ortho")[:, :8, :8].reshape(len(grey), 64)
     # The first wave is the mean brightness: it says nothing about what is seen.
     bits = waves > np.median(waves[:, 1:], axis=1, keepdims=True)
@@ -113,7 +113,7 @@ def _averaged(images: Array, side: int, axis: int) -> Array:
 
 
 def _of_images(parts: tuple[Part, ...]) -> Array:
-    images = np.concatenate([_pixels(part) for part in parts]).astype(np.float32)
+    images = np.concatenate([_finite(part.x) for part in parts])
     small = np.stack([_averaged(_averaged(images[:, at], SMALL, 1), SMALL, 2) for at in range(images.shape[1])], 1)
     pixels = small.reshape(len(small), -1)
     edges = _edges(small.mean(1))
@@ -195,8 +195,9 @@ def _spread(rows: Array) -> float:
     return float(np.sqrt((rows - rows.mean(0)).var(0).sum())) or 1.0
 
 
-def _pixels(part: Part) -> Array:
-    return np.nan_to_num(np.asarray(part.x, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+def _finite(images: Any) -> Array:
+    """What is missing or infinite is black here: it has an audit of its own, and sums of the others stay finite."""
+    return np.nan_to_num(np.asarray(images, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _shared_out(view: View, rows: Array) -> dict[str, Array]:
