@@ -42,7 +42,7 @@ class ClassWeights:
 
     def code(self) -> str:
         return (
-            f"weight = torch.bincount(targets, minlength=classes).float() ** -{self.power}\n"
+            f"weight = torch.bincount(targets, minlength=classes).clamp(min=1).float() ** -{self.power}\n"
             "weight *= len(targets) / weight[targets].sum()\n"
             "loss = torch.nn.functional.cross_entropy(output, target, weight=weight)"
         )

@@ -46,7 +46,9 @@ class FocalLoss:
     def code(self) -> str:
         alpha = "alpha[target] * " if self.balanced else ""
         first = (
-            "alpha = len(targets) / (classes * torch.bincount(targets, minlength=classes))\n" if self.balanced else ""
+            "alpha = 1 / torch.bincount(targets, minlength=classes).clamp(min=1)\nalpha *= len(targets) / alpha[targets].sum()\n"
+            if self.balanced
+            else ""
         )
         return (
             f"{first}log_p = torch.log_softmax(output, 1).gather(1, target[:, None])[:, 0]\n"

@@ -49,7 +49,7 @@ class WeightedSampler:
 
     def code(self) -> str:
         return (
-            f"weight = torch.bincount(targets).double() ** -{self.power}\n"
+            f"weight = torch.bincount(targets).clamp(min=1).double() ** -{self.power}\n"
             "sampler = torch.utils.data.WeightedRandomSampler(weight[targets], len(targets))\n"
             "loader = torch.utils.data.DataLoader(train, batch_size=batch_size, sampler=sampler)"
         )
