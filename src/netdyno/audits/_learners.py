@@ -270,7 +270,9 @@ def siblings(of: Array, to: Array, *, same: bool) -> Siblings | None:
     distances, places = distances[clear], places[clear]
     ratios = distances[:, 1 : NEAR + 1] / distances[:, :NEAR]
     far = distances[:, NEAR:]
-    directions = 1.0 / max(float(np.mean(np.log(far[:, -1:] / far[:, :-1]))), 1e-6)
+    # Of m directions the logarithm of d(k) / d(j) is 1/m times the sum of 1/i from j to k-1, in the mean.
+    steps = np.cumsum(1.0 / np.arange(BEYOND - 1, NEAR, -1.0)).mean()
+    directions = steps / max(float(np.mean(np.log(far[:, -1:] / far[:, :-1]))), 1e-6)
     expected = min(1.0, sum(GAP ** (-directions * j) for j in range(1, NEAR + 1)))
     gaps = ratios >= GAP
     # The last gap: within a group there may be gaps as well.

@@ -27,7 +27,7 @@ TELLING, CLEAR = 0.80, 0.90
 LEVEL, DEVIATIONS, OF_GROUPS = 0.005, 4.5, 3.0
 # Told also of rows unlike those that were learned from. Where all inputs moved by half a deviation this is 0.8 and more, and at most
 # 0.07 below the AUC; of rows in groups that nobody named it is 0.4 to 0.8, and 0.1 to 0.5 below.
-AFAR, LESS_AFAR = 0.75, 0.07
+AFAR, LESS_AFAR, YET_AFAR = 0.75, 0.07, 0.80
 # A column is named when a fifth of its values would have to move, beyond any chance among so many columns.
 MOVED, COLUMN_LEVEL = 0.2, 1e-4
 MOST_COLUMNS = 5
@@ -75,7 +75,8 @@ def _apart(view: View, part: Part) -> Apart | None:
         groups = np.concatenate((view.train.groups[mine], part.groups[theirs]))
     x = near_rows(view)
     apart = told_apart(x["train"][mine], x[part.name][theirs], chance=chance, groups=groups)
-    telling = apart.auc >= TELLING and (apart.afar >= AFAR or groups is not None)
+    afar = AFAR if apart.auc - apart.afar <= LESS_AFAR else YET_AFAR
+    telling = apart.auc >= TELLING and (apart.afar >= afar or groups is not None)
     beyond = apart.p < LEVEL and apart.deviations >= (DEVIATIONS if groups is None else OF_GROUPS)
     return apart if telling and beyond else None
 

@@ -23,8 +23,8 @@ MOVED = 0.1
 MOVED_NUMBERS = 0.2
 # One false alarm in ten thousand data sets.
 LEVEL = 1e-4
-# Below 30 rows a tenth is three rows.
-ENOUGH = 30
+# Below 20 rows a tenth is two rows.
+ENOUGH = 20
 DEALS = 2000
 
 

@@ -25,8 +25,8 @@ NEARLY_ALL = 0.97
 ELSEWHERE = 0.90
 # The others leave so many times more unexplained, and at least two points.
 TIMES, POINTS = 4.0, 0.02
-# Seven rows that only this column answers, and none that only the others do.
-LEVEL = 1e-2
+# Seven rows that only this column answers, and none that only the others do; five where it has a narrow range for each class.
+LEVEL, OF_TIGHT = 0.01, 0.05
 # Two columns that rank rows so much alike are one column.
 TWIN = 0.995
 
@@ -113,7 +113,9 @@ def _beats(view: View, one: Alone, rest: tuple[float, Array]) -> bool:
         return False
     if view.task == "classes":
         only_here, only_there = int((one.right & ~right).sum()), int((~one.right & right).sum())
-        return binomtest(only_here, only_here + only_there, alternative="greater").pvalue < LEVEL
+        return binomtest(only_here, only_here + only_there, alternative="greater").pvalue < (
+            OF_TIGHT if one.tight else LEVEL
+        )
     return bool(wilcoxon(right - one.right, alternative="greater").pvalue < LEVEL)
 
 

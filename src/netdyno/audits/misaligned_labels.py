@@ -19,7 +19,7 @@ from netdyno.records.diagnosis import Finding
 
 SHIFTS = (-3, -2, -1, 1, 2, 3)
 # Fewer pairs say nothing about a shift.
-ENOUGH, MOST = 60, 1500
+ENOUGH, MOST = 40, 1500
 # What aligned labels must be told better by: a tenth of all that can be explained, and five deviations of labels dealt out by chance.
 MORE, DEVIATIONS = 0.1, 5.0
 # Labels that are told half as well as others are not misaligned; runs of one class survive a shift.

@@ -61,7 +61,8 @@ def _stands_out(found: Columns, lost: list[Alone]) -> bool:
         return bool(len(rest)) and float(np.median(rest)) < lost[0].explains - AHEAD
     best = kept[0]
     alike = min(best.elsewhere.values(), default=1.0) >= KEPT * best.explains - 0.1
-    return alike and best.explains < lost[0].explains - AHEAD
+    # A value for each class is no measured quantity: it need not tell more than others to be a mark.
+    return alike and (lost[0].tight or best.explains < lost[0].explains - AHEAD)
 
 
 def _place(view: View, number: int) -> str:

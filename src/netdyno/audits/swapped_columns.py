@@ -22,8 +22,8 @@ from netdyno.records.diagnosis import Finding
 MOVED, LEVEL = 0.2, 1e-6
 # Put back, at most a third of the distance may be left, and no more than chance explains.
 LEFT, CHANCE = 0.35, 1e-3
-# Squared deviations per correlation: before more than ten, after what chance and drift leave.
-BEFORE, AFTER = 10.0, 3.0
+# Squared deviations per correlation: chance makes 1 of them, and up to 2.5 where values have long tails.
+BEFORE, AFTER = 5.0, 2.5
 ENOUGH, MOST_COLUMNS = 40, 200
 
 
@@ -136,7 +136,7 @@ def _told(view: View, part: Part, moved: dict[int, int]) -> Finding:
         fix="choose columns by name for every split: `frame[columns]` with one list",
         because={"columns": float(len(moved))},
         confidence=0.9,
-        explains=("covariate-shift",),
+        explains=("covariate-shift", "shortcut-feature"),
     )
 
 
