@@ -1,9 +1,10 @@
 import pytest
 import torch
 
-from knobs.specimens import images, pictured, small_net
+from knobs.specimens import images, numbered, pictured, small_net
 from netdyno.knobs._base import catalogue, read, written
 from netdyno.learning.run import setup_of, train, trained
+from netdyno.targets.workload import Workload
 
 OURS = (
     "activation", "augmentation", "batchnorm-momentum", "class-weights", "cut-mix", "cutout", "direction-distillation",
@@ -85,3 +86,54 @@ def test_the_declared_teacher_is_built_once_and_left_as_it_is():
     assert all(
         torch.equal(a, b) for a, b in zip(made[0].state_dict().values(), teacher().state_dict().values(), strict=True)
     )
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Images that can only be read in order."""
+
+    def __iter__(self):
+        return iter(zip(*images(), strict=True))
+
+
+class Pairs(torch.nn.Module):
+    """Takes two inputs by name and answers with a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(6, 1)
+
+    def forward(self, *, left, right):
+        return {"answer": self.body(left + right)}
+
+
+def dictionaries():
+    return [{"left": torch.ones(6), "right": torch.ones(6), "target": torch.ones(1)} for _ in range(32)]
+
+
+ODD = {
+    "rows": numbered(),
+    "stream": pictured(train=Stream),
+    "dictionaries": Workload(
+        name="pairs", model=Pairs, train=dictionaries, batch_size=8,
+        forward=lambda model, batch: model(left=batch["left"], right=batch["right"]),
+        loss=lambda output, batch: (output["answer"] - batch["target"]).square().mean(),
+    ),
+    "several targets": pictured(
+        train=lambda: (images()[0], torch.zeros(96, 3)), val=lambda: (images()[0], torch.zeros(96, 3)),
+        loss=torch.nn.functional.binary_cross_entropy_with_logits,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", OURS)
+def test_every_knob_answers_in_words_or_trains_whatever_the_workload(name, kind):
+    first = setup_of(ODD[kind], updates=400)
+    for option in (catalogue()[name](), *catalogue()[name]().settings(first)):
+        why = option.refuses(first)
+        assert why is None or " " in why
+        if why is None:
+            run = train(
+                setup_of(ODD[kind], updates=1), seed=1, recipe=(written(option),), stage=option.stage, knob=name
+            )
+            assert run.failed is None

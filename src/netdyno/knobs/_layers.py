@@ -1,12 +1,14 @@
 """What knobs of architecture share: looking at a fresh model, swapping its layers, and the fan of every kind of layer."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import IterableDataset
 
 from netdyno.knobs._base import Setup
 from netdyno.targets.samples import kept_randomness
@@ -34,7 +36,10 @@ def a_batch(setup: Setup, samples: int = LOOKED_AT) -> Batch:
     """The first samples of the training data as a batch, without augmentation, on the workload's device."""
     train, _ = setup.workload.datasets()
     with kept_randomness():
-        chosen = [train[index] for index in range(min(samples, len(train)))]  # type: ignore[arg-type]
+        if isinstance(train, IterableDataset):
+            chosen = list(itertools.islice(iter(train), samples))
+        else:
+            chosen = [train[index] for index in range(min(samples, len(train)))]  # type: ignore[arg-type]
         batch = setup.workload.collate(chosen)
     return mapped(batch, lambda tensor: tensor.to(setup.workload.device))
 
