@@ -73,3 +73,8 @@ def test_equal_rows_are_another_matter():
 def test_without_targets_it_says_why_it_cannot_tell():
     with pytest.raises(Skip, match="no group column"):
         leaked_groups(specimen("table", train={"y": None}))
+
+
+def test_cells_that_were_left_empty_are_no_group():
+    view = specimen("table", train={"groups": np.array([""] * 240)}, val={"groups": np.array([""] * 120)})
+    assert leaked_groups(view) is None

@@ -64,3 +64,9 @@ def test_flat_lines_and_square_waves_repeat_by_nature():
     x = np.stack([np.roll(square, at) for at in range(16)])
     view = specimen("series", train={"x": x[np.arange(240) % 16]}, val={"x": x[np.arange(120) % 16]})
     assert leaked_time(view) is None
+
+
+def test_seconds_since_1970_are_told_as_dates():
+    seconds = 1.7e9 + 3600.0 * np.arange(360)
+    says = leaked_time(timed(np.tile(seconds[::3], 2), seconds[1:360:3])).says
+    assert "`2023-11-1" in says

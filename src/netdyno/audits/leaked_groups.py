@@ -37,7 +37,9 @@ def leaked_groups(view: View) -> Finding | None:
 
 
 def _shared(view: View, judged: list[Part]) -> Finding | None:
-    counts = {part.name: np.isin(np.asarray(part.groups), np.asarray(view.train.groups)) for part in judged}
+    counts = {
+        part.name: _known(part) & np.isin(np.asarray(part.groups), np.asarray(view.train.groups)) for part in judged
+    }
     part = max(judged, key=lambda one: counts[one.name].mean())
     both = counts[part.name]
     if not both.any():
@@ -54,8 +56,12 @@ def _shared(view: View, judged: list[Part]) -> Finding | None:
             for row in np.flatnonzero(both)[:8]
         ),
         layer="generalisation",
-        explains=("leaked-duplicates",),
     )
+
+
+def _known(part: Part) -> Array:
+    """Rows whose group is told: who left the cell empty is nobody's sibling."""
+    return ~np.isin(np.asarray(part.groups).astype(str), ("", "nan", "None", "NaN", "NA"))
 
 
 def _suspected(view: View, judged: tuple[Part, ...]) -> Finding | None:

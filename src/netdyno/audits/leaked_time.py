@@ -8,6 +8,8 @@ Not this:   samples of the same moment at the cut; series that repeat themselves
 """
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -49,16 +51,28 @@ def _after(view: View, judged: list[Part]) -> Finding | None:
     mixed = bool(view.train.times.min() <= part.times.max())
     says = "are mixed in time with" if mixed else "come after all of"
     return wrong(
-        f"{later:.0%} of the training samples are later than the first sample of {part.name} (`{first}`): they {says} its samples",
+        f"{later:.0%} of the training samples are later than the first sample of {part.name} (`{_when(first)}`): they {says} its samples",
         fix="cut at a moment: train on what was before it, judge on what came after",
         because={"later": later, "rows_with_a_later_training_sample": float(len(rows))},
         exhibits=tuple(
-            shown(view, part, int(row), f"at `{part.times[row]}`; training goes on until `{view.train.times.max()}`")
+            shown(
+                view,
+                part,
+                int(row),
+                f"at `{_when(part.times[row])}`; training goes on until `{_when(view.train.times.max())}`",
+            )
             for row in rows[:8]
         ),
         confidence=0.9,
         layer="generalisation",
     )
+
+
+def _when(moment: Any) -> str:
+    """A time to read: seconds since 1970 that lie after 1973 as the date that was written, everything else as it is."""
+    if isinstance(moment, np.floating) and 1e8 < moment < 1e10:
+        return datetime.fromtimestamp(float(moment)).isoformat(" ", "seconds")  # noqa: DTZ006 - tables write local times
+    return f"{moment:g}" if isinstance(moment, np.floating) else str(moment)
 
 
 def _later(train: Part, part: Part) -> float:
