@@ -90,6 +90,17 @@ def test_the_root_cause_is_in_front_and_its_consequences_behind_it():
     assert told[0].finding.explains == ("a-shift",)
 
 
+def test_a_cause_that_is_found_first_still_explains_what_is_found_later(monkeypatch):
+    def cause(view):
+        return wrong("1 cause", fix="x", because={"a": 1.0}, confidence=0.8, explains=("symptom",))
+
+    def symptom(view):
+        return wrong("1 symptom", fix="x", because={"a": 1.0}, confidence=0.99)
+
+    few(monkeypatch, cause, sound, symptom)
+    assert [each.rule for each in looked_at(specimen("table"), id="a").outcomes] == ["cause", "symptom", "sound"]
+
+
 def test_a_suspicion_explains_nothing_and_notes_come_last():
     told = ordered(
         (outcome("note", stage="note"), outcome("guess", state="suspected", explains=("fact",)), outcome("fact"))

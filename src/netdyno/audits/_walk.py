@@ -70,8 +70,11 @@ def looked_at(
 
     listener(Event("describing the data"))
     step(profile=profile(view))
+    # Ordering leaves only what was found of what a finding explains, so the whole is put in order anew each time.
+    plain: list[Outcome] = []
     for outcome in audited(view, listener=listener):
-        step(outcomes=ordered((*known.outcomes, outcome)))
+        plain.append(outcome)
+        step(outcomes=ordered(plain))
     listener(Event("drawing the splits"))
     step(pictures=_drawn(view), finished=True)
     return known
