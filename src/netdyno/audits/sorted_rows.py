@@ -41,7 +41,7 @@ def sorted_rows(view: View) -> Finding | None:
         return None
     reads = "and the loader reads them in this order" if known else "whoever reads them must shuffle"
     return wrong(
-        f"the training samples are sorted by their target, {reads}",
+        f"all {len(y)} training samples are sorted by their target, {reads}",
         fix="shuffle: `DataLoader(train, shuffle=True)`; before a split by position shuffle once",
         because={"changes": float((y[1:] != y[:-1]).sum()), "rows": float(len(y))},
         confidence=0.95 if known else UNKNOWN,
