@@ -60,3 +60,11 @@ def test_a_rare_class_of_which_a_split_has_three_is_not_judged():
     }
     with pytest.raises(Exception, match="no other split has enough targets"):
         shortcut_feature(replace(view, parts=parts))
+
+
+@pytest.mark.parametrize("by", [0.5, 1.0])
+def test_columns_that_moved_and_tell_as_much_where_they_are_now_are_no_marks(by):
+    def moved(part):
+        return replace(part, x=part.x + by * part.x.std(0))
+
+    assert shortcut_feature(changed(real("wine"), val=moved)) is None

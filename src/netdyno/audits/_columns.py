@@ -64,6 +64,12 @@ def target(view: View, part: Part) -> Array:
     return labels(part) if view.task == "classes" else np.asarray(part.y, dtype=np.float64).reshape(len(part))
 
 
+def within(view: View, part: Part, number: int) -> float:
+    """The share of a part's targets that one column explains, out of sample, learned from that part itself."""
+    values, y, classes = filled(view)[part.name][:, number], target(view, part), view.task == "classes"
+    return explained(_out_of_fold(values, y, classes), y, classes, constant(y, classes))
+
+
 def explained(told: Array, y: Array, classes: bool, guess: Any) -> float:
     """The share of what a constant gets wrong that the answers get right."""
     lost = float((told != y).mean() if classes else ((told - y) ** 2).mean())

@@ -4,7 +4,7 @@ Looks for:  a column (or pixel) that by itself explains most of the target in tr
             the other columns keep what they explain.
 Matters:    the model learns the mark instead of the thing, and is lost where the mark is missing.
 Try:        remove the mark from training, or cut it out of all inputs; look where the samples of each class come from.
-Not this:   a column that tells everywhere (`leaked-target`), a split that is altogether different (`covariate-shift`).
+Not this:   a column that tells everywhere (`leaked-target`), one that tells as much elsewhere on another scale (`covariate-shift`).
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from netdyno.audits._base import Part, Skip, View, audit, wrong
-from netdyno.audits._columns import Alone, Columns, columns
+from netdyno.audits._columns import Alone, Columns, columns, within
 from netdyno.audits._features import named_column
 from netdyno.audits._learners import others
 from netdyno.audits._specimens import specimen
@@ -30,7 +30,7 @@ KEPT = 0.5
 def shortcut_feature(view: View) -> Finding | None:
     others(view)
     found = columns(view)
-    lost = [one for one in found.best if one.elsewhere and one.explains >= TELLS and _gone(one) >= LOST]
+    lost = [one for one in found.best if one.elsewhere and one.explains >= TELLS and _gone(view, one)]
     if not found.best[:1] or not found.best[0].elsewhere:
         raise Skip("no other split has enough targets")
     if not lost or not _stands_out(found, lost):
@@ -48,8 +48,10 @@ def shortcut_feature(view: View) -> Finding | None:
     )
 
 
-def _gone(one: Alone) -> float:
-    return one.explains - min(one.elsewhere.values())
+def _gone(view: View, one: Alone) -> bool:
+    """Whether another split has not got it: neither by what training learned nor by what can be learned there."""
+    split, there = min(one.elsewhere.items(), key=lambda item: item[1])
+    return one.explains - there >= LOST and one.explains - within(view, view.parts[split], one.number) >= LOST
 
 
 def _stands_out(found: Columns, lost: list[Alone]) -> bool:
