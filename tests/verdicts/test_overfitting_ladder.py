@@ -2,9 +2,10 @@ import random
 
 import pytest
 
+from netdyno.audits._base import audits
 from netdyno.records.diagnosis import Finding, Outcome, Saving
 from netdyno.records.study import Run
-from netdyno.verdicts.overfitting_ladder import ladder, rises
+from netdyno.verdicts.overfitting_ladder import OTHER_TESTS, SPLIT_TEST, ladder, rises
 
 
 def run(losses, seed=1, failed=None):
@@ -103,3 +104,7 @@ def test_the_rise_is_told_with_its_interval():
     rise = rises(overfit())
     assert rise.low < 0.6 < rise.high
     assert rise.low > 0.5
+
+
+def test_the_tests_of_the_split_are_audits_of_this_house():
+    assert {SPLIT_TEST, *OTHER_TESTS} <= {one.id for one in audits()}
