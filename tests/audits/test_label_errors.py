@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from audits._real import CLASSES, changed, real, split
-from netdyno.audits._base import Skip
+from netdyno.audits._base import SURE, Skip
 from netdyno.audits._specimens import specimen
 from netdyno.audits.label_errors import label_errors
 
@@ -78,3 +78,17 @@ def test_without_cleanlab_it_says_what_to_install(monkeypatch):
 def test_few_samples_are_not_judged():
     with pytest.raises(Skip, match="too few"):
         label_errors(specimen("table", sizes=(60, 30)))
+
+
+def test_models_that_only_guess_the_commonest_class_contradict_nobody():
+    chance = np.random.default_rng(0)
+    assert label_errors(split(chance.normal(size=(600, 5)), (chance.random(600) < 0.3).astype(int))) is None
+
+
+def test_what_people_choose_next_is_random_by_nature_and_at_most_a_suspicion():
+    chance = np.random.default_rng(0)
+    taste = chance.integers(0, 5, 800)
+    x = np.eye(5)[taste] + 0.1 * chance.normal(size=(800, 5))
+    y = np.where(chance.random(800) < 0.5, taste, chance.integers(0, 5, 800))
+    finding = label_errors(split(x, y))
+    assert finding is None or finding.confidence < SURE

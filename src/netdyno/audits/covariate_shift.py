@@ -62,7 +62,8 @@ def covariate_shift(view: View) -> Finding | None:
 def _sure(view: View, apart: Apart, moved: list[tuple[float, int]]) -> bool:
     """Whether someone could point at it, in one column or at once, and it is not groups of rows that are told apart."""
     grouped = view.train.groups is None and apart.auc - apart.afar > LESS_AFAR
-    return not grouped and (bool(moved) or apart.auc > CLEAR)
+    columns = bool(moved) and view.modality in {"table", "tensors"}
+    return not grouped and (columns or apart.auc > CLEAR)
 
 
 def _apart(view: View, part: Part) -> Apart | None:

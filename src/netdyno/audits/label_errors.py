@@ -4,7 +4,8 @@ Looks for:  labels that three plain models contradict, out of sample, also where
             errors fade out as models get surer; wrong labels stay at their share.
 Matters:    the model learns them by heart, and the score is measured against them.
 Try:        look at the named samples first; label them again, leave them out, or use a loss that bears noise.
-Not this:   classes that overlap, a few odd samples, models that are too weak to tell: then nothing is said.
+Not this:   classes that overlap, a few odd samples, models that are too weak to tell: then nothing is said. Targets that are random
+            by nature at one rate everywhere (the next thing somebody chooses) look the same: above a third it is a suspicion.
 """
 
 from typing import Any
@@ -32,6 +33,10 @@ LEAST = 0.66
 FLAT, RISING = 0.68, 0.01
 # With much noise the models agree less; then wrong labels are a suspicion, and only where errors hardly rise at all.
 SUSPECTED, FLATTER, FLAT_YET = 0.56, 0.75, 0.65
+# Models that hardly beat the commonest class contradict whatever is not of it.
+SKILL = 0.15
+# Nobody labels worse than one in three; a target may well be as random.
+BY_NATURE = 1 / 3
 
 
 @audit(stage="data", dear=True)
@@ -55,7 +60,7 @@ def label_errors(view: View) -> Finding | None:
             "contradicted": share, "at_least": floor, "rows": float(len(told.rows)), "named": float(len(named)),
         },
         exhibits=tuple(_exhibit(view, told, place) for place in named[:MOST_EXHIBITS]),
-        confidence=confidence,
+        confidence=confidence if share < BY_NATURE else min(confidence, 0.6),
         explains=("weak-subgroup",),
     )  # fmt: skip
 
@@ -82,6 +87,8 @@ def _surest(told: Answers) -> tuple[Array, float]:
     order = _surest_first(told)
     missed = told.together.argmax(1) != told.given
     alike = _agreement(told.each.argmax(2), len(told.kinds))
+    if 1 - missed.mean() / max(told.guess, 1e-9) < SKILL:
+        return order[:0], 0.0
     quarter = len(order) // 4
     first, second, third = (missed[order[at * quarter : (at + 1) * quarter]] for at in range(3))
     if alike >= STRONG and not _rising(first, second):
