@@ -1,0 +1,123 @@
+"""A better model by a staged search: each choice is answered by its own experiment over seeds."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from netdyno.cli import _options as options
+from netdyno.cli._declare import Argument, Option
+from netdyno.cli._endings import DONE, NO
+from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder
+from netdyno.cli._output import colour, put, tell, width
+from netdyno.cli._progress import listening, loading
+from netdyno.errors import NetdynoError
+from netdyno.records.study import Limits, Study, StudyPlan
+from netdyno.store.documents import Documents
+
+
+def learn(
+    *,
+    target: Annotated[
+        str | None, Argument("A workload `work.py:Digits` or `garage:digits`, or an earlier study: its id, or `last`.")
+    ] = None,
+    budget: Budget = "30m",
+    seeds: Annotated[
+        int, Option(least=3, help="Seeds of each comparison; as many fresh ones confirm what is kept.")
+    ] = 5,
+    updates: Annotated[
+        int | None, Option(least=1, help="Updates of a run.", default="what the workload declares")
+    ] = None,
+    least_gain: Annotated[
+        float, Option(metavar="SCORE", help="What a change must win at least to be kept, in units of the metric.")
+    ] = 0.0,
+    only: Annotated[list[str] | None, Option(metavar="KNOB", help="Turn these knobs and no others; repeat.")] = None,
+    skip: Annotated[list[str] | None, Option(metavar="KNOB", help="Leave these knobs alone; repeat.")] = None,
+    time_limit: Annotated[str | None, Option(metavar="TIME", help="What one training run may take.")] = None,
+    memory_limit: Annotated[
+        str | None, Option(metavar="SIZE", help="What one training run may use on a device.")
+    ] = None,
+    resume: Annotated[str | None, Option(metavar="STUDY", help="Go on with a study that was cut short.")] = None,
+    everything: Annotated[bool, Option(help="Show every setting of every knob, and why knobs were not tried.")] = False,
+    html: Annotated[
+        Path | None, Option(metavar="FILE", help="Also write a page with the curves of the sweeps.")
+    ] = None,
+    fail_on_no_gain: Annotated[bool, Option(help="Exit with 1 when nothing was kept.")] = False,
+    seed: Seed = 0,
+    store: StoreFolder = STORE,
+    json: AsJson = False,
+    progress: Progress = ProgressForm.AUTO,
+) -> int:
+    """Find a better recipe for a workload: data, architecture, optimisation, regularisation, one class of knob at a time.
+
+    Each knob is swept over seeds; what wins is confirmed on fresh ones and kept only beyond noise. `netdyno template` writes
+    the winner as a script.
+    """
+    shelf = Documents(store)
+    if resume is None and target is not None and _stored(target):
+        study = shelf.load(Study, target)
+    else:
+        earlier = shelf.load(Study, resume) if resume is not None else None
+        plan = StudyPlan(
+            budget_s=options.duration(budget), seeds=tuple(range(1, seeds + 1)), seed=seed, updates=updates,
+            least_gain=least_gain, only=_knobs(only), skip=_knobs(skip),
+            limits=Limits(
+                seconds=options.duration(time_limit) if time_limit else None,
+                bytes=options.size(memory_limit) if memory_limit else None,
+            ),
+        )  # fmt: skip
+        study = _searched(target or (earlier.target if earlier else None), plan, shelf, earlier, progress)
+    _told(study, json=json, everything=everything, html=html)
+    return NO if fail_on_no_gain and not study.recipe else DONE
+
+
+def _stored(target: str) -> bool:
+    """True for the id of an earlier study."""
+    return target == "last" or (":" not in target and not target.endswith(".py"))
+
+
+def _searched(
+    target: str | None, plan: StudyPlan, shelf: Documents, earlier: Study | None, progress: ProgressForm
+) -> Study:
+    if target is None:
+        raise NetdynoError(
+            "there is nothing to learn",
+            because="no workload was named",
+            hint="`netdyno learn garage:digits`, or `netdyno init` to write a workload of your own",
+        )
+    if earlier is not None:
+        earlier = msgspec.structs.replace(earlier, plan=msgspec.structs.replace(earlier.plan, budget_s=plan.budget_s))
+    with listening(progress, budget_s=plan.budget_s) as listener:
+        loading(listener)
+        from netdyno.learning import search
+
+        made: list[Path] = []
+        try:
+            study = search.learn(
+                target, plan, store=shelf, listener=listener, resume=earlier, command=options.command_line(),
+                began=made.append,
+            )  # fmt: skip
+        except BaseException as error:
+            if made and made[0].exists():
+                error.netdyno_record = made[0]  # type: ignore[attr-defined]
+            raise
+    tell(f"study:   {shelf.path(Study, study.id)}")
+    return study
+
+
+def _told(study: Study, *, json: bool, everything: bool, html: Path | None) -> None:
+    from netdyno.reports import _study as report
+
+    if html is not None:
+        from netdyno.reports import _study_page as page
+
+        html.write_text(page.render(study), encoding="utf-8")
+        tell(f"page:    {html}")
+    if json:
+        put(report.as_json(study))
+    else:
+        put(report.render(study, everything=everything, width=width(), colour=colour()))
+
+
+def _knobs(given: list[str] | None) -> tuple[str, ...]:
+    return options.known(options.names(given), options.files_of("knobs"), kind="knob")

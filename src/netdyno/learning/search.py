@@ -1,0 +1,397 @@
+"""The walk of one search for a better model, as a list of steps: read this first.
+
+Each step takes the study of what is known, adds its own part, and every training run is on disk before the next begins.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from netdyno import __version__
+from netdyno.errors import NetdynoError
+from netdyno.knobs._base import broken, catalogue
+from netdyno.learning import joint
+from netdyno.learning.run import setup_of, train
+from netdyno.learning.sweep import FRESH, confirm, sweep
+from netdyno.learning.trainings import TimeIsUpError, Trainer, Trainings
+from netdyno.progress import Event, Listener, silent
+from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep
+from netdyno.records.trial import Change
+from netdyno.store.documents import Documents
+from netdyno.targets.workload import load, source_of
+from netdyno.verdicts import objective
+from netdyno.verdicts import study as verdicts
+
+STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
+# Of a stage's budget, what a joint search gets when the sweeps are over.
+JOINT = 0.35
+# Selection seeds of a joint search: more trials of fewer seeds find more, and what they find is confirmed anyway.
+JOINT_SEEDS = 2
+MOST_JOINT = 60
+
+
+@dataclass(kw_only=True)
+class Search:
+    """What is live during a search: never stored."""
+
+    trainings: Trainings
+    plan: StudyPlan
+    documents: Documents
+    listener: Listener
+    clock: Callable[[], float]
+    began: float
+    study: Study
+    examine: Callable[[], tuple[Any, ...]]  # outcomes of the audits of the data
+
+    def save(self, study: Study) -> Study:
+        """Keep what is known now."""
+        self.study = replace(study, runs=tuple(self.trainings.runs), wall_s=self.clock() - self.began)
+        self.documents.save(self.study)
+        return self.study
+
+    def seconds_left(self) -> float:
+        """Of the budget."""
+        return self.plan.budget_s - (self.clock() - self.began)
+
+
+Step = Callable[[Search, Study], Study]
+
+
+def learn(
+    reference: str,
+    plan: StudyPlan,
+    *,
+    store: Documents,
+    command: str = "",
+    listener: Listener = silent,
+    resume: Study | None = None,
+    trainer: Trainer = train,
+    clock: Callable[[], float] = time.monotonic,
+    examine: Callable[[str], tuple[Any, ...]] | None = None,
+    began: Callable[[Path], object] = lambda _: None,
+) -> Study:
+    """A search from the workload as it is written to the recipe that is proven better, stage by stage.
+
+    With `resume` its runs are not made again. `began` is told where the study lies as soon as that is known. Raises
+    TargetError for a workload that cannot be built, NetdynoError where the hand-written start itself does not train.
+    """
+    workload = load(reference)
+    study = resume or Study(
+        id=store.new_id(Study, workload.name), made_by=f"netdyno {__version__}", made_at=datetime.now(UTC).isoformat(),
+        command=command, target=reference, source_hash=sha256(source_of(workload).encode()).hexdigest()[:16], plan=plan,
+    )  # fmt: skip
+    plan = study.plan
+    began(store.path(Study, study.id))
+    search = Search(
+        trainings=Trainings(
+            setup=setup_of(workload, updates=plan.updates), kept=lambda _: None, runs=list(study.runs), trainer=trainer,
+            clock=clock, listener=listener,
+        ),
+        plan=plan, documents=store, listener=listener, clock=clock, began=clock(), study=study,
+        examine=lambda: (examine or audited)(reference),
+    )  # fmt: skip
+    search.trainings.kept = lambda _: search.save(search.study) and None  # type: ignore[func-returns-value]
+    for step in steps(plan):
+        study = search.save(step(search, study))
+    return search.save(replace(study, finished=True))
+
+
+def steps(plan: StudyPlan) -> tuple[Step, ...]:
+    """What a search does, in order."""
+    return (
+        start,
+        data,
+        *(_stage(stage) for stage in STAGES if plan.shares.get(stage, 0.0) > 0),
+        ladder,
+        candidates,
+        close,
+    )
+
+
+def audited(reference: str) -> tuple[Any, ...]:
+    """The looks at the data, cheap ones: a regulariser is no answer to a split that is biased (ledger A-209)."""
+    from netdyno.audits._base import audited as audits
+    from netdyno.audits._views import opened
+
+    return tuple(audits(opened(reference)))
+
+
+def start(search: Search, study: Study) -> Study:
+    """The hand-written start over all seeds: the control, and its noise."""
+    if "start" in study.done:
+        return study
+    runs = [search.trainings.run((), seed, stage="optim", knob="start") for seed in _told(search, "training the start")]
+    failed = [run for run in runs if run.failed is not None]
+    if len(failed) == len(runs):
+        raise NetdynoError(
+            f"`{study.target}` does not train as it is written",
+            because=str(failed[0].failed),
+            hint="`netdyno doctor` says what is wrong with it",
+        )
+    noise = verdicts.noise_in_words(verdicts.noise(runs))
+    return replace(study, noise=noise, done=(*study.done, "start"))
+
+
+def _told(search: Search, doing: str) -> Sequence[int]:
+    for done, seed in enumerate(search.plan.seeds):
+        search.listener(Event(doing, done, len(search.plan.seeds)))
+        yield seed  # type: ignore[misc]
+
+
+def data(search: Search, study: Study) -> Study:
+    """The data are looked at before anything is turned."""
+    if "data" in study.done:
+        return study
+    try:
+        outcomes = search.examine()
+    except NetdynoError as why:
+        return replace(
+            study, failures=(*study.failures, f"the data could not be looked at: {why}"), done=(*study.done, "data")
+        )
+    found = [
+        each.finding
+        for each in outcomes
+        if each.state == "found" and each.finding is not None and each.finding.stage != "note"
+    ]
+    advice = tuple(f"{finding.id}: {finding.says}; {finding.fix}" for finding in found)
+    shifted = [finding.id for finding in found if finding.id in SHIFTS]
+    split = ("split-tested", *(f"shifted:{name}" for name in shifted))
+    return replace(study, advice=(*study.advice, *advice), done=(*study.done, "data", *split))
+
+
+# What makes a gap between training and validation that no regulariser closes.
+SHIFTS = (
+    "covariate-shift",
+    "label-shift",
+    "split-scaling",
+    "leaked-duplicates",
+    "leaked-groups",
+    "leaked-time",
+    "swapped-columns",
+)
+
+
+def _stage(stage: Stage) -> Step:
+    def walk(search: Search, study: Study) -> Study:
+        if f"stage {stage}" in study.done:
+            return study
+        if stage == "reg" and (no := _no_regulariser(study)) is not None:
+            return replace(study, failures=(*study.failures, no), done=(*study.done, f"stage {stage}"))
+        began, before = search.clock(), search.trainings.spent
+        whole = sum(search.plan.shares.get(each, 0.0) for each in STAGES if f"stage {each}" not in study.done)
+        budget = search.seconds_left() * search.plan.shares[stage] / whole if whole else 0.0
+        trainings = search.trainings
+        trainings.stage, trainings.base = stage, study.recipe
+        try:
+            trainings.deadline = began + budget * (1 - JOINT)
+            study = _sweeps(search, study, stage)
+            trainings.deadline = began + budget
+            study = _joint(search, study, stage)
+        finally:
+            trainings.stage, trainings.deadline = None, None
+        spent = {**study.spent, stage: study.spent.get(stage, 0.0) + search.trainings.spent - before}
+        return replace(study, spent=spent, done=(*study.done, f"stage {stage}"))
+
+    walk.__name__ = f"stage_{stage}"
+    return walk
+
+
+def _no_regulariser(study: Study) -> str | None:
+    """Why a regulariser is not offered: the split was not tested, or it is at fault (ledger A-209)."""
+    if "split-tested" not in study.done:
+        return "no regulariser was tried: whether training and validation are alike was not tested"
+    shifted = [name.partition(":")[2] for name in study.done if name.startswith("shifted:")]
+    if shifted:
+        return (
+            f"no regulariser was tried: training and validation differ ({', '.join(shifted)}), which none of them mends"
+        )
+    return None
+
+
+def knobs_of(stage: Stage, plan: StudyPlan) -> dict[str, type[Any]]:
+    """The knobs of a stage that are asked for, what is quick to adopt first (ledger A-037)."""
+    mine = {name: kind for name, kind in catalogue().items() if kind.stage == stage}
+    asked = {
+        name: kind for name, kind in mine.items() if (not plan.only or name in plan.only) and name not in plan.skip
+    }
+    return dict(sorted(asked.items(), key=lambda pair: (pair[1].effort_min, pair[0])))
+
+
+def level_of(plan: StudyPlan) -> float:
+    """The level of one confirmation, so that all of a search together are wrong once in 1 / (1 - level) searches.
+
+    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and one joint search a stage.
+    """
+    count = sum(len(knobs_of(stage, plan)) + 1 for stage in STAGES)
+    return 1 - 2 * (1 - plan.level) / max(1, count)
+
+
+def _sweeps(search: Search, study: Study, stage: Stage) -> Study:
+    for name, kind in knobs_of(stage, search.plan).items():
+        if any(each.knob == name for each in study.sweeps):
+            continue
+        found = sweep(
+            search.trainings, name, kind, study.recipe, seeds=search.plan.seeds[: max(3, len(search.plan.seeds))],
+            level=level_of(search.plan), least_gain=search.plan.least_gain,
+        )  # fmt: skip
+        study = search.save(_adopted(study, found))
+        search.trainings.base = study.recipe
+    return study
+
+
+def _adopted(study: Study, found: Sweep) -> Study:
+    recipe = study.recipe
+    if found.verdict == "kept" and found.chosen is not None:
+        change = found.options[found.chosen].change
+        assert change is not None
+        recipe = (*(each for each in recipe if each.id != change.id), change)
+    return replace(study, sweeps=(*study.sweeps, found), recipe=recipe)
+
+
+def _joint(search: Search, study: Study, stage: Stage) -> Study:
+    """Optuna over all knobs of the stage at once; what it finds is confirmed like everything else."""
+    kinds = knobs_of(stage, search.plan)
+    no = joint.unavailable()
+    if no is not None or len(kinds) < 2:
+        said = f"no joint search in the stage `{stage}`: {no}"
+        return study if no is None or said in study.failures else replace(study, failures=(*study.failures, said))
+    plan, trainings = search.plan, search.trainings
+    seeds = plan.seeds[:JOINT_SEEDS]
+    found = joint.search(
+        trainings, kinds, study.recipe, stage=stage, seeds=seeds, name=study.id,
+        folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
+    )  # fmt: skip
+    if len(found) == len(study.recipe) and all(change in study.recipe for change in found):
+        return study
+    return search.save(_confirmed_jointly(search, study, stage, found))
+
+
+def _confirmed_jointly(search: Search, study: Study, stage: Stage, found: tuple[Change, ...]) -> Study:
+    plan, trainings, level = search.plan, search.trainings, level_of(search.plan)
+    # Other seeds than those that confirmed the sweeps: the recipe so far was chosen by those.
+    fresh = [2 * FRESH + seed for seed in plan.seeds]
+    trainings.deadline = None  # a confirmation that was begun is finished
+    try:
+        before, after = confirm(trainings, study.recipe, found, fresh, level=level, stage=stage, knob="joint")
+    except TimeIsUpError:
+        return study
+    effect = verdicts.effect(before, after, level)
+    kept = verdicts.is_better(effect, pairs=len(before.keys() & after.keys()), least_gain=plan.least_gain)
+    moved = tuple(change for change in found if change not in study.recipe)
+    options = (
+        Option(change=None, says="the sweeps' recipe", scores=tuple(before.values()), mean=_mean(before)),
+        *(Option(change=change, says="of the joint recipe", scores=tuple(after.values()), mean=_mean(after), effect=effect) for change in moved),
+    )  # fmt: skip
+    sweep_ = Sweep(
+        knob=f"joint {stage}", stage=stage, asks="do several knobs together win more than one by one?",
+        reason="knobs lean on each other: a rate that suits one batch size does not suit another", options=options,
+        seeds=tuple(fresh), verdict="kept" if kept else "no better" if verdicts.is_no_better(effect) else "not distinguishable",
+        says=f"all {len(moved)} changes together: {effect.middle:+.4g} ({effect.low:+.4g} to {effect.high:+.4g})" if effect else "no pair of runs",
+        updates=trainings.setup.updates,
+    )  # fmt: skip
+    return replace(study, sweeps=(*study.sweeps, sweep_), recipe=found if kept else study.recipe)
+
+
+def _mean(scores: dict[int, float]) -> float | None:
+    return fmean(scores.values()) if scores else None
+
+
+def ladder(search: Search, study: Study) -> Study:
+    """The recipe grown change by change on seeds of its own, each row against the one above (ledger A-036)."""
+    seeds = [3 * FRESH + seed for seed in search.plan.seeds]
+    rungs: list[Rung] = []
+    earlier: dict[str, dict[int, float]] | None = None
+    for count in range(len(study.recipe) + 1):
+        recipe = study.recipe[:count]
+        name = "start" if not count else f"+ {study.recipe[count - 1].id}"
+        search.listener(Event("climbing the ladder", count, len(study.recipe) + 1))
+        stage = catalogue()[study.recipe[count - 1].id].stage if count else "optim"
+        runs = [search.trainings.run(recipe, seed, stage=stage, knob="ladder") for seed in seeds]
+        values = cells(runs)
+        rungs.append(
+            verdicts.rung(name, recipe, values, rungs[-1] if rungs else None, earlier=earlier, level=search.plan.level)
+        )
+        earlier = values
+    if len(rungs) > 2:
+        first = cells(search.trainings.of(()))
+        last = verdicts.rung(
+            "together", study.recipe, values, rungs[0], earlier=_on(first, seeds), level=search.plan.level
+        )
+        rungs.append(last)
+    return replace(study, ladder=tuple(rungs))
+
+
+def cells(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
+    """What the columns of the ladder show, by seed."""
+    whole = [run for run in runs if run.failed is None and run.score is not None]
+    columns: dict[str, dict[int, float]] = {
+        "score": {run.seed: run.score for run in whole if run.score is not None},
+        "loss": {run.seed: run.loss for run in whole if run.loss is not None},
+        "seconds": {run.seed: run.seconds for run in whole},
+    }
+    if any(run.peak_bytes for run in whole):
+        columns["memory"] = {run.seed: float(run.peak_bytes) for run in whole}
+    return columns
+
+
+def _on(columns: dict[str, dict[int, float]], seeds: Sequence[int]) -> dict[str, dict[int, float]]:
+    return {name: {seed: value for seed, value in column.items() if seed in seeds} for name, column in columns.items()}
+
+
+def candidates(search: Search, study: Study) -> Study:
+    """Every recipe that ran on several seeds, seen from all sides; tier by tier (ledger A-005)."""
+    by_recipe: dict[bytes, list[Run]] = {}
+    for run in search.trainings.runs:
+        by_recipe.setdefault(msgspec.json.encode(run.recipe), []).append(run)
+    found = [_candidate(runs[0].recipe, runs) for runs in by_recipe.values() if len(runs) >= verdicts.LEAST_PAIRS]
+    judged = objective.judged([one for one in found if one is not None], study.plan.limits)
+    tiers = [objective.feasible(search.trainings.of(study.recipe))]
+    proven = [rung.recipe for rung in study.ladder]  # each of their changes was confirmed on top of those before it
+    mine = [one for one in judged if one.recipe in proven]
+    chosen, tier = objective.best(mine, study.plan.limits) if tiers[0].ok else (None, None)
+    if tier is not None:
+        tiers.append(tier)
+    recipe = chosen.recipe if chosen is not None else study.recipe
+    return replace(study, candidates=judged, tiers=tuple(tiers), recipe=recipe)
+
+
+def _candidate(recipe: tuple[Change, ...], runs: Sequence[Run]) -> Candidate | None:
+    scores = [run.score for run in runs if run.score is not None]
+    if not scores:
+        return None
+    return Candidate(
+        recipe=recipe, score=fmean(scores), seconds=fmean([run.seconds for run in runs if run.score is not None]),
+        bytes=max(run.peak_bytes for run in runs), latency_s=0.0, feasible=objective.feasible(runs).ok is True, on_front=False,
+    )  # fmt: skip
+
+
+def close(_: Search, study: Study) -> Study:
+    """Refuse a recipe that holds a knob without its evidence (ledger A-038), and say which knobs are broken."""
+    missing = verdicts.unproven(study.recipe, _proofs(study))
+    if missing:
+        raise NetdynoError(
+            f"cannot hand out a recipe with `{missing[0]}`",
+            because="no sweep of this study proved it better",
+            hint="this is a bug of netdyno worth reporting; the study's runs are kept",
+        )
+    said = tuple(f"the knob `{each.id}` cannot be used: {each.says}" for each in broken())
+    return replace(study, failures=(*study.failures, *(one for one in said if one not in study.failures)))
+
+
+def _proofs(study: Study) -> list[Sweep]:
+    """Sweeps, with a joint one as one sweep for each of its changes: it proved all of them together."""
+    alone: list[Sweep] = []
+    for each in study.sweeps:
+        if each.knob.startswith("joint ") and each.verdict == "kept":
+            alone += [replace(each, chosen=at) for at in range(1, len(each.options))]
+        else:
+            alone.append(each)
+    return alone

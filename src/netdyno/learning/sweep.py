@@ -1,0 +1,277 @@
+"""One knob, answered by its own experiment: a race of its settings over seeds, and a confirmation on fresh seeds."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from netdyno.knobs._base import read, turned, written
+from netdyno.learning.trainings import TimeIsUpError, Trainings
+from netdyno.progress import Event
+from netdyno.records.study import Curve, Option, Sweep
+from netdyno.records.trial import Change
+from netdyno.verdicts import study as verdicts
+
+# Fresh seeds begin here: none of them chose what they confirm. Seeds of a plan are small numbers.
+FRESH = 1000
+# Seeds of a race: it only chooses what is confirmed.
+RACED = 3
+# A race goes on with the better half; the control always runs along.
+HALF = 0.5
+
+
+def sweep(
+    trainings: Trainings,
+    knob: str,
+    kind: type[Any],
+    recipe: tuple[Change, ...],
+    *,
+    seeds: Sequence[int],
+    level: float,
+    least_gain: float = 0.0,
+) -> Sweep:
+    """All settings of a knob on top of `recipe`, raced over `seeds`; the winner is confirmed against the recipe on as many fresh seeds.
+
+    The winner of a race is lucky as a rule: its scores there prove nothing. Only the pairs of fresh seeds decide.
+    """
+    began = trainings.clock()
+    blank = Sweep(
+        knob=knob, stage=kind.stage, asks=kind.asks, reason=kind.reason, options=(), seeds=tuple(seeds),
+        verdict="not run", updates=trainings.setup.updates, effort_min=kind.effort_min,
+    )  # fmt: skip
+    told, changes, refused = settings_of(trainings, kind, recipe)
+    if not changes:
+        return _with(blank, verdict="refused", says=told, seconds=trainings.clock() - began)
+    price, left = runs_of(len(changes), len(seeds)) * trainings.expected_s(), trainings.seconds_left()
+    if left is not None and price > left:
+        return _with(blank, says=f"it needs about {price:.0f} s, and {max(0.0, left):.0f} s are left of its stage")
+    try:
+        found = _swept(
+            trainings, blank, changes, recipe, refused=refused, seeds=seeds, level=level, least_gain=least_gain
+        )
+    except TimeIsUpError:
+        found = _with(blank, says="there was no time left for it")
+    return _with(found, seconds=trainings.clock() - began)
+
+
+def runs_of(options: int, seeds: int) -> int:
+    """How many runs a sweep makes at most: a race that halves, and both sides on fresh seeds.
+
+    >>> runs_of(4, 5)
+    20
+    """
+    raced, left = 0, options
+    for _ in range(min(RACED, seeds)):
+        raced, left = raced + left + 1, max(1, round(left * HALF))
+    return raced + 2 * seeds
+
+
+def settings_of(
+    trainings: Trainings, kind: type[Any], recipe: tuple[Change, ...]
+) -> tuple[str, list[Change], list[Option]]:
+    """The settings of a knob that make sense on top of a recipe, and those that don't, each with its reason."""
+    setup = turned(recipe, trainings.setup)
+    first = next((read(change) for change in recipe if change.id == _id(kind)), None) or kind()
+    offered = first.settings(setup)
+    changes: list[Change] = []
+    refused: list[Option] = []
+    why = first.refuses(setup) or "it has no setting to try here"
+    for one in offered:
+        change = written(one)
+        no = one.refuses(setup)
+        if no is not None:
+            refused.append(Option(change=change, says=in_words(change), refused=no))
+            why = no
+        elif change not in recipe:
+            changes.append(change)
+    return why, changes, refused
+
+
+def _swept(
+    trainings: Trainings,
+    blank: Sweep,
+    changes: list[Change],
+    recipe: tuple[Change, ...],
+    *,
+    refused: list[Option],
+    seeds: Sequence[int],
+    level: float,
+    least_gain: float,
+) -> Sweep:
+    raced_on = seeds[:RACED]
+    race(
+        trainings,
+        [with_change(recipe, change) for change in changes],
+        recipe,
+        raced_on,
+        stage=blank.stage,
+        knob=blank.knob,
+    )
+    raced = {at: trainings.known_scores(with_change(recipe, change)) for at, change in enumerate(changes)}
+    raced = {at: {seed: score for seed, score in scores.items() if seed in raced_on} for at, scores in raced.items()}
+    winner = verdicts.best_of(raced)
+    if winner is None:
+        options = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
+        return _with(blank, options=options, verdict="failed", says="no setting trains to its end")
+    best = with_change(recipe, changes[winner])
+    fresh = [FRESH + seed for seed in seeds]
+    control, treatment = confirm(trainings, recipe, best, fresh, level=level, stage=blank.stage, knob=blank.knob)
+    effect = verdicts.effect(control, treatment, level)
+    pairs = len(control.keys() & treatment.keys())
+    options = [_control(trainings, recipe), *_options(trainings, changes, recipe, level)]
+    options[winner + 1] = _with_effect(options[winner + 1], effect)
+    alike = tuple(at + 1 for at in verdicts.among(raced, winner, level))
+    kept = verdicts.is_better(effect, pairs=pairs, least_gain=least_gain)
+    no_better = verdicts.is_no_better(effect, least_gain=least_gain)
+    verdict = "kept" if kept else "no better" if no_better else "not distinguishable"
+    return _with(
+        blank, options=(*options, *refused), verdict=verdict, chosen=winner + 1 if kept else None,
+        among=alike if kept else (), says=_says(changes[winner], effect, pairs, verdict), curves=_curves(blank.knob, options),
+    )  # fmt: skip
+
+
+def race(
+    trainings: Trainings,
+    recipes: Sequence[tuple[Change, ...]],
+    control: tuple[Change, ...],
+    seeds: Sequence[int],
+    *,
+    stage: Any,
+    knob: str,
+) -> None:
+    """Every recipe on the first seed, the better half on the second, and so on: successive halving over seeds.
+
+    The control runs on all seeds. What was left behind keeps the scores it has.
+    """
+    left = list(recipes)
+    for number, seed in enumerate(seeds):
+        trainings.run(control, seed, stage=stage, knob=knob)
+        for done, recipe in enumerate(left):
+            trainings.listener(Event(f"sweeping {knob}, seed {number + 1} of {len(seeds)}", done, len(left)))
+            trainings.run(recipe, seed, stage=stage, knob=knob)
+        scored = [
+            (fmean(scores.values()), recipe)
+            for recipe in left
+            if len(scores := _on(trainings, recipe, seeds[: number + 1])) > number
+        ]
+        scored.sort(key=lambda pair: -pair[0])
+        left = [recipe for _, recipe in scored[: max(1, round(len(scored) * HALF))]] if len(scored) > 1 else left[:1]
+
+
+def _on(trainings: Trainings, recipe: tuple[Change, ...], seeds: Sequence[int]) -> dict[int, float]:
+    return {seed: score for seed, score in trainings.known_scores(recipe).items() if seed in seeds}
+
+
+def confirm(
+    trainings: Trainings,
+    control: tuple[Change, ...],
+    treatment: tuple[Change, ...],
+    seeds: Sequence[int],
+    *,
+    level: float,
+    stage: Any,
+    knob: str,
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Both on fresh seeds, pair by pair; it ends early only where a gain is ruled out already."""
+    before: dict[int, float] = {}
+    after: dict[int, float] = {}
+    for done, seed in enumerate(seeds):
+        trainings.listener(Event(f"confirming {knob} on fresh seeds", done, len(seeds)))
+        for recipe, scores in ((control, before), (treatment, after)):
+            score = trainings.run(recipe, seed, stage=stage, knob=knob).score
+            if score is not None:
+                scores[seed] = score
+        found = verdicts.effect(before, after, level)
+        if done + 1 >= verdicts.LEAST_PAIRS and found is not None and found.high <= 0.0:
+            break
+    return before, after
+
+
+def with_change(recipe: tuple[Change, ...], change: Change) -> tuple[Change, ...]:
+    """The recipe with that setting, in place of another one of the same knob."""
+    return (*(each for each in recipe if each.id != change.id), change)
+
+
+def in_words(change: Change) -> str:
+    """A setting in a few words.
+
+    >>> in_words(Change(id="weight-decay", settings={"value": 0.01}))
+    'value 0.01'
+    """
+    return ", ".join(f"{name} {_number(value)}" for name, value in change.settings.items()) or "on"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _control(trainings: Trainings, recipe: tuple[Change, ...]) -> Option:
+    scores = tuple(trainings.known_scores(recipe).values())
+    return Option(
+        change=None, says="as it stands", scores=scores, mean=fmean(scores) if scores else None,
+        seconds=_seconds(trainings, recipe),
+    )  # fmt: skip
+
+
+def _options(trainings: Trainings, changes: Sequence[Change], recipe: tuple[Change, ...], level: float) -> list[Option]:
+    control = trainings.known_scores(recipe)
+    options = []
+    for change in changes:
+        mine = with_change(recipe, change)
+        scores = trainings.known_scores(mine)
+        runs = trainings.of(mine)
+        failed = next((run.failed for run in runs if run.failed is not None), None)
+        options.append(
+            Option(
+                change=change, says=in_words(change), scores=tuple(scores.values()),
+                mean=fmean(scores.values()) if scores else None, effect=verdicts.effect(control, scores, level),
+                seconds=_seconds(trainings, mine), failed=failed,
+            )
+        )  # fmt: skip
+    return options
+
+
+def _seconds(trainings: Trainings, recipe: tuple[Change, ...]) -> float:
+    whole = [run.seconds for run in trainings.of(recipe) if run.failed is None]
+    return fmean(whole) if whole else 0.0
+
+
+def _says(change: Change, effect: Any, pairs: int, verdict: str) -> str:
+    if effect is None:
+        return f"{in_words(change)} won the race, and no fresh seed could compare it"
+    ranged = f"{effect.middle:+.4g} ({effect.low:+.4g} to {effect.high:+.4g}) on {pairs} fresh seeds"
+    if verdict == "not distinguishable":
+        return f"not distinguishable from noise: {in_words(change)} changes the score by {ranged}"
+    return f"{in_words(change)} changes the score by {ranged}"
+
+
+def _curves(knob: str, options: Sequence[Option]) -> tuple[Curve, ...]:
+    """The mean score over a knob's only number, where it has one."""
+    points = []
+    for option in options:
+        numbers = [v for v in (option.change.settings.values() if option.change else ()) if isinstance(v, int | float)]
+        if len(numbers) == 1 and option.mean is not None and not isinstance(numbers[0], bool):
+            points.append((float(numbers[0]), option.mean))
+    if len(points) < 3:
+        return ()
+    points.sort()
+    x = tuple(at for at, _ in points)
+    wide = x[0] > 0 and x[-1] / x[0] >= 10  # a setting of another order of magnitude
+    return (
+        Curve(name=knob, x_name=knob, y_name="score", x=x, lines={"score": tuple(y for _, y in points)}, log_x=wide),
+    )
+
+
+def _id(kind: type[Any]) -> str:
+    return written(kind()).id
+
+
+def _with(sweep: Sweep, **changed: Any) -> Sweep:
+    from msgspec.structs import replace
+
+    return replace(sweep, **changed)
+
+
+def _with_effect(option: Option, effect: Any) -> Option:
+    from msgspec.structs import replace
+
+    return replace(option, effect=effect)

@@ -1,0 +1,266 @@
+import random
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from netdyno.errors import NetdynoError
+from netdyno.knobs import _base as knobs
+from netdyno.learning import joint, search, trainings
+from netdyno.records.diagnosis import Finding, Outcome, Saving
+from netdyno.records.study import Run, Study, StudyPlan
+from netdyno.records.trial import Change
+from netdyno.reports import _study as report
+from netdyno.store.documents import Documents
+
+
+class Turning:
+    """What all knobs of this file share: nothing is refused, and a setting changes no more than the score."""
+
+    asks: ClassVar[str] = "how much?"
+    reason: ClassVar[str] = "it damps"
+    effort_min: ClassVar[float] = 1.0
+    order: ClassVar[int] = 1
+
+    def refuses(self, setup):
+        return None
+
+    def turned(self, setup):
+        return setup
+
+    def code(self):
+        return "pass"
+
+
+@dataclass(frozen=True)
+class Sharpness(Turning):
+    value: float = 1.0
+    stage: ClassVar[str] = "optim"
+
+    def settings(self, setup):
+        return tuple(replace(self, value=value) for value in (0.1, 1.0, 10.0))
+
+
+@dataclass(frozen=True)
+class Placebo(Turning):
+    kind: str = "a"
+    stage: ClassVar[str] = "reg"
+
+    def settings(self, setup):
+        return tuple(replace(self, kind=kind) for kind in "abc")
+
+
+@dataclass(frozen=True)
+class Depth(Turning):
+    layers: int = 2
+    stage: ClassVar[str] = "arch"
+
+    def refuses(self, setup):
+        return "the model has one layer"
+
+    def settings(self, setup):
+        return (replace(self, layers=3),)
+
+
+KINDS = {"sharpness": Sharpness, "placebo": Placebo, "depth": Depth}
+GAINS = {0.1: 0.00, 1.0: 0.10, 10.0: -0.2}
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    for module in (knobs, search, trainings):
+        monkeypatch.setattr(module, "catalogue", lambda: KINDS)
+    return Clock()
+
+
+def trainer(clock, *, log=None, fails=()):
+    """Scores that depend on the recipe, and on the seed by noise; every run takes a second."""
+
+    def train(setup, *, seed, recipe=(), stage, knob, prune=None, **_):
+        clock.now += 1.0
+        if log is not None:
+            log.append((knob, seed, tuple(recipe)))
+        draw = random.Random(f"{seed} {[(change.id, change.settings) for change in recipe]}")
+        gain = sum(GAINS[change.settings["value"]] for change in recipe if change.id == "sharpness")
+        score = round(0.5 + gain + 0.02 * draw.gauss(0, 1) + 0.01 * (seed % 3), 6)
+        failed = "it diverged" if any(change in fails for change in recipe) else None
+        return Run(
+            stage=stage, knob=knob, recipe=tuple(recipe), seed=seed, updates=10, batch_size=8, seconds=1.0, failed=failed,
+            score=None if failed else score, loss=None if failed else 1 - score, course=((5, 0.9, 0.1), (10, 1 - score, score)),
+        )  # fmt: skip
+
+    return train
+
+
+def learned(tmp_path, clock, *, budget_s=1000.0, log=None, fails=(), outcomes=(), resume=None, **plan):
+    plan = StudyPlan(budget_s=budget_s, seeds=(1, 2, 3, 4, 5), **plan)
+    return search.learn(
+        "garage:tiny", plan, store=Documents(tmp_path), trainer=trainer(clock, log=log, fails=fails), clock=clock,
+        examine=lambda _: outcomes, resume=resume,
+    )  # fmt: skip
+
+
+def verdicts(study):
+    return {sweep.knob: sweep.verdict for sweep in study.sweeps}
+
+
+def test_what_helps_is_kept_and_a_placebo_is_not(tmp_path, clock):
+    study = learned(tmp_path, clock)
+    assert [(change.id, change.settings["value"]) for change in study.recipe] == [("sharpness", 1.0)]
+    assert verdicts(study)["sharpness"] == "kept"
+    assert verdicts(study)["placebo"] in ("not distinguishable", "no better")
+    assert study.finished
+
+
+def test_a_knob_that_does_not_apply_says_why(tmp_path, clock):
+    sweep = next(each for each in learned(tmp_path, clock).sweeps if each.knob == "depth")
+    assert (sweep.verdict, sweep.says) == ("refused", "the model has one layer")
+
+
+def test_placebos_are_kept_in_hardly_any_search(tmp_path, clock, monkeypatch):
+    kept = 0
+    for number in range(60):
+        monkeypatch.setitem(GAINS, 1.0, 0.0)
+        monkeypatch.setattr(
+            random, "Random", lambda text, _real=random.Random, number=number: _real(f"{number} {text}")
+        )
+        kept += bool(learned(tmp_path / str(number), clock, only=("placebo",)).recipe)
+        monkeypatch.undo()
+        for module in (knobs, search, trainings):
+            monkeypatch.setattr(module, "catalogue", lambda: KINDS)
+    assert kept <= 7  # one in twenty on average, two such claims a search at most
+
+
+def test_the_winner_of_a_race_is_confirmed_on_seeds_that_did_not_choose_it(tmp_path, clock):
+    log = []
+    learned(tmp_path, clock, log=log, only=("sharpness",))
+    raced = {seed for knob, seed, recipe in log if knob == "sharpness" and recipe and seed < search.FRESH}
+    fresh = [seed for knob, seed, recipe in log if knob == "sharpness" and recipe and seed > search.FRESH]
+    assert raced == {1, 2, 3}
+    assert fresh == [search.FRESH + seed for seed in (1, 2, 3, 4, 5)]
+
+
+def test_the_ladder_is_climbed_on_seeds_of_its_own_and_tells_each_step(tmp_path, clock):
+    study = learned(tmp_path, clock)
+    assert [rung.name for rung in study.ladder] == ["start", "+ sharpness"]
+    assert study.ladder[1].cells["score"].told
+    assert study.ladder[1].cells["score"].delta.middle == pytest.approx(0.1, abs=0.04)
+
+
+def test_no_run_is_made_twice_and_a_search_that_was_cut_short_goes_on(tmp_path, clock):
+    log = []
+    whole = learned(tmp_path, clock, log=log)
+    assert len(log) == len({(seed, str(recipe)) for _, seed, recipe in log})
+    half = replace_runs(whole, 20)
+    again = []
+    resumed = learned(tmp_path, clock, log=again, resume=half)
+    assert resumed.recipe == whole.recipe
+    assert not {(seed, str(recipe)) for _, seed, recipe in again} & {(run.seed, str(run.recipe)) for run in half.runs}
+
+
+def replace_runs(study, count):
+    from msgspec.structs import replace as changed
+
+    return changed(study, runs=study.runs[:count], sweeps=(), recipe=(), ladder=(), done=(), finished=False)
+
+
+def test_every_run_is_on_disk_before_the_next_begins(tmp_path, clock):
+    def cut_off(*told, **more):
+        if len(seen) == 7:
+            raise KeyboardInterrupt
+        seen.append(1)
+        return real(*told, **more)
+
+    seen, real = [], trainer(clock)
+    shelf = Documents(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        search.learn(
+            "garage:tiny",
+            StudyPlan(seeds=(1, 2, 3, 4, 5)),
+            store=shelf,
+            trainer=cut_off,
+            clock=clock,
+            examine=lambda _: (),
+        )
+    assert len(shelf.load(Study).runs) == 7
+
+
+def test_what_does_not_fit_into_its_stage_is_left_out_aloud(tmp_path, clock):
+    study = learned(tmp_path, clock, budget_s=20.0)
+    sweep = next(each for each in study.sweeps if each.knob == "sharpness")
+    assert sweep.verdict == "not run"
+    assert "are left of its stage" in sweep.says
+    assert study.recipe == ()
+
+
+def test_regularisers_wait_for_the_split_test(tmp_path, clock):
+    """Ledger A-209."""
+    shift = Finding(
+        says="training and validation differ", layer="generalisation", saves=Saving(low=0, high=0), because={}, fix="split anew",
+        id="covariate-shift", stage="data",
+    )  # fmt: skip
+    study = learned(tmp_path, clock, outcomes=(Outcome(rule="covariate-shift", state="found", finding=shift),))
+    assert "placebo" not in verdicts(study)
+    assert any("no regulariser was tried" in said for said in study.failures)
+    assert "placebo" in verdicts(learned(tmp_path, clock))
+
+
+def test_a_knob_of_another_stage_is_refused_while_a_stage_is_under_way(clock):
+    """Ledger A-162."""
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock, stage="reg")
+    with pytest.raises(NetdynoError, match="cannot move `sharpness` now"):
+        field.run((Change(id="sharpness", settings={"value": 1.0}),), 1, stage="reg", knob="placebo")
+
+
+def test_every_run_has_a_stage_and_a_knob(tmp_path, clock):
+    """Ledger A-294."""
+    study = learned(tmp_path, clock)
+    assert all(run.stage in ("data", "arch", "optim", "reg", "deploy") and run.knob for run in study.runs)
+
+
+def test_a_setting_that_diverges_is_told_and_not_kept(tmp_path, clock):
+    study = learned(tmp_path, clock, fails=(Change(id="sharpness", settings={"value": 1.0}),))
+    assert all(change.settings.get("value") != 1.0 for change in study.recipe)
+    sweep = next(each for each in study.sweeps if each.knob == "sharpness")
+    assert any(option.failed == "it diverged" for option in sweep.options)
+
+
+def test_a_start_that_does_not_train_is_an_error_in_three_lines(tmp_path, clock):
+    def broken(setup, *, seed, recipe=(), stage, knob, **_):
+        return Run(
+            stage=stage, knob=knob, recipe=(), seed=seed, updates=0, batch_size=8, failed="RuntimeError: no such layer"
+        )
+
+    with pytest.raises(NetdynoError, match="does not train as it is written"):
+        search.learn("garage:tiny", StudyPlan(seeds=(1, 2, 3)), store=Documents(tmp_path), trainer=broken, clock=clock)
+
+
+def test_the_level_of_one_confirmation_pays_for_all_of_them(clock):
+    few, all_ = StudyPlan(only=("placebo",)), StudyPlan()
+    assert 0.95 < search.level_of(few) < search.level_of(all_) < 1.0
+
+
+@pytest.mark.parametrize("width", [50, 100])
+def test_the_report_says_what_was_kept_why_and_what_was_not(tmp_path, clock, width):
+    told = report.render(learned(tmp_path, clock), width=width)
+    assert "sharpness" in told
+    assert "value 1" in told
+    assert "the ladder" in told.lower()
+    assert all(len(line) <= width for line in told.splitlines())
+
+
+def test_a_joint_search_finds_what_the_knobs_offer(tmp_path, clock):
+    pytest.importorskip("optuna")
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    space = joint.space({"sharpness": Sharpness, "placebo": Placebo}, field, ())
+    assert [(one.knob, one.field) for one in space] == [("sharpness", "value"), ("placebo", None)]
+    assert space[0].low < 0.1
+    assert space[0].high > 10.0
