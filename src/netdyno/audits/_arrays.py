@@ -24,7 +24,9 @@ LEAST_SIDE = 4
 MOST_CLASSES = 10_000
 # Whole numbers with more values than this, or nearly as many as rows, are amounts and no classes.
 MOST_LEVELS = 50
-MOST_BYTES = 512 * 2**20  # of one split in memory: beyond, fewer samples are read
+MOST_BYTES = (
+    256 * 2**20
+)  # of one split as it is read: audits hold it as float64 too, and fewer large pictures say as much
 
 
 def opened(path: Path, *, sample: int, seed: int) -> View:

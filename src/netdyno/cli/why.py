@@ -12,7 +12,13 @@ from netdyno.cli._output import put, tell, width
 from netdyno.errors import NetdynoError
 from netdyno.lookup import Match, Symptom
 
-ROOMS = ("rules", "lint", "interventions")
+ROOMS = ("rules", "lint", "audits", "interventions")
+KINDS = {
+    "rules": ("rule", "a rule of `netdyno doctor`"),
+    "lint": ("lint", "a lint of `netdyno lint`"),
+    "audits": ("audit", "an audit of `netdyno data`"),
+    "interventions": ("change", "a change that `netdyno tune` tries"),
+}
 # More than this many near ones nobody reads.
 SHOWN = 5
 
@@ -26,7 +32,7 @@ def why(
 ) -> int:
     """Say what a symptom is mostly from, how to tell, and what helps.
 
-    `netdyno why "loss goes to NaN"` answers from a table of symptoms; `netdyno why RULE-ID` explains a rule or a lint;
+    `netdyno why "loss goes to NaN"` answers from a table of symptoms; `netdyno why RULE-ID` explains a rule, a lint or an audit;
     alone it lists all symptoms.
     """
     text = " ".join(words or ()).strip()
@@ -98,12 +104,8 @@ def _room_of(text: str) -> str | None:
 def _explained(name: str, room: str, *, json: bool) -> int:
     """What the docstring of a plug-in says. Nothing is imported: an intervention would bring PyTorch."""
     text = _docstring(name, room)
-    if json:
-        put(as_json({"id": name, "kind": {"rules": "rule", "lint": "lint"}.get(room, "change"), "explains": text}))
-    else:
-        put(
-            f"{name} ({ {'rules': 'a rule of `netdyno doctor`', 'lint': 'a lint of `netdyno lint`'}.get(room, 'a change that `netdyno tune` tries') })\n\n{text}"
-        )
+    kind, about = KINDS[room]
+    put(as_json({"id": name, "kind": kind, "explains": text}) if json else f"{name} ({about})\n\n{text}")
     return DONE
 
 
