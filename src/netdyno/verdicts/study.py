@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
 from netdyno.records.measured import Interval
 from netdyno.records.study import Cell, Option, Run, Rung, Sweep
 from netdyno.records.trial import Change
-from netdyno.stats.spread import pooled_deviation, t_interval, t_quantile, t_quantile
+from netdyno.stats.spread import pooled_deviation, t_interval, t_quantile
 
 Scores = Mapping[int, float]  # by seed
 # A score is at most 1 where it is an accuracy; where it is minus a loss nothing bounds it. So far an interval reaches that knows nothing.
