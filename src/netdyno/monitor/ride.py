@@ -16,8 +16,8 @@ LIGHT = ("gradients", "losscurve", "losses", "modes", "nonfinite", "rounds", "wa
 # Of the budget, parts for looks at numbers and for listening to calls. The wires have a fifth; the rest is what counting costs.
 LOOKS, LISTENS = 0.3, 0.2
 _aboard: list[Observer] = []  # one process, one ride
-# With everything on, as much as an examination gets.
-EVERYTHING = 0.03
+# With everything on, as much again for looks, and for listening: with what counting costs it stays at some five per cent.
+EVERYTHING = 0.015
 # Who watches for hours has time to watch in bursts: a watched update costs a hundred microseconds where the caches are cold,
 # which is one per cent of ten milliseconds.
 QUICK_NS = 30_000_000
