@@ -15,7 +15,8 @@ MOST_SIDE = 128
 LINE = 96  # letters of a sample in words
 COLUMNS = 6  # of a table's row in words
 MOST_POINTS = 600  # of a split in the picture of the splits: beyond, points hide each other
-COLOURS = ("#2b6cb8", "#d9822b", "#12875a")
+# Of middle lightness, so that they are seen on light and on dark paper.
+COLOURS = ("#3f8fe0", "#e0862a", "#2fa37a")
 
 
 def shown(view: View, part: Part, row: int, says: str = "") -> Exhibit:
@@ -121,13 +122,13 @@ def _scatter(points: dict[str, Array]) -> str:
     figure = Figure(figsize=(5.2, 3.6), dpi=110, layout="constrained")
     axes = figure.subplots()
     for (name, flat), colour in zip(points.items(), COLOURS, strict=False):
-        axes.scatter(flat[:, 0], flat[:, 1], s=7, alpha=0.55, color=colour, linewidths=0, label=f"{name} ({len(flat)})")
+        axes.scatter(flat[:, 0], flat[:, 1], s=9, alpha=0.75, color=colour, linewidths=0, label=f"{name} ({len(flat)})")
     # Grey reads on light and on dark paper.
     for side in axes.spines.values():
         side.set_visible(False)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.legend(frameon=False, labelcolor="#7f8fa3", loc="best")
+    axes.legend(frameon=False, labelcolor="#7f8fa3", loc="best", markerscale=2)
     file = io.BytesIO()
     figure.savefig(file, format="png", transparent=True)
     return base64.b64encode(file.getvalue()).decode()
