@@ -22,7 +22,7 @@ def every():
 
 
 def start():
-    return setup_for(pictured(), updates=6)
+    return setup_for(pictured(), updates=24)
 
 
 def test_none_is_broken():
@@ -30,7 +30,9 @@ def test_none_is_broken():
 
 
 def test_the_knobs_of_optimisation_are_there():
-    assert set(catalogue()) >= {"learning-rate", "optimizer", "weight-decay", "momentum"}
+    assert set(catalogue()) >= {
+        "batch-size", "clip", "early-stopping", "learning-rate", "momentum", "optimizer", "schedule", "warmup", "weight-decay",
+    }  # fmt: skip
 
 
 @every()
@@ -116,6 +118,7 @@ def test_a_run_under_its_first_setting_comes_to_its_end(name, kind):
 def test_what_replaces_comes_before_what_edits():
     orders = {name: kind.order for name, kind in KNOBS}
     assert orders["optimizer"] < min(orders["learning-rate"], orders["weight-decay"], orders["momentum"])
+    assert max(orders["batch-size"], orders["learning-rate"]) < orders["schedule"] < orders["warmup"]
 
 
 def test_a_recipe_is_turned_in_one_order_however_it_is_written():

@@ -28,7 +28,7 @@ class Setup:
     mix:        transforms of a placed training batch, in order (CutMix, Cutout): batch -> batch.
     before_step: called with (module, optimizer) between backward and step: clipping.
     batch_size, updates: of the run. `augment`: whether the declared augmentation is on.
-    stop:       (course so far) -> True to end the run; `best`: give back the weights of the best validation.
+    stop:       (course so far) -> True to end the run; `best`: give back the weights of the lowest validation loss.
     """
 
     workload: Workload

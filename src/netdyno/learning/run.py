@@ -248,14 +248,15 @@ class Session:
             self.losses.clear()
         self.evaluations.append(found)
         self.course.append((self.done, found.loss, found.score))
-        if self.setup.best and (self.best_at < 0 or found.score > self.evaluations[self.best_at].score):
+        # Chosen by the loss and judged by the score: a choice by the score would praise its own luck.
+        if self.setup.best and (self.best_at < 0 or found.loss < self.evaluations[self.best_at].loss):
             self.best_at = len(self.evaluations) - 1
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         if self.schedule is not None and _reads_validation(self.schedule):
             self.schedule.step(found.loss)
 
     def reached(self) -> Evaluation | None:
-        """The last evaluation, or the best one where its weights are given back."""
+        """The last evaluation, or that of the lowest loss where its weights are given back."""
         if not self.evaluations:
             return None
         return self.evaluations[self.best_at if self.setup.best and self.best_at >= 0 else -1]
