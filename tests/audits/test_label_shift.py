@@ -60,3 +60,12 @@ def test_a_few_large_groups_of_one_class_each_are_chance():
 def test_a_target_of_numbers_that_moved_is_found():
     view = changed(real("diabetes"), val=lambda part: replace(part, y=part.y + part.y.std()))
     assert "median" in label_shift(view).says
+
+
+def test_other_subjects_with_a_class_each_are_at_most_a_suspicion():
+    chance = np.random.default_rng(0)
+    who = np.repeat(np.arange(30), 20)
+    own, kinds = chance.normal(size=(30, 10)), np.array([0, 0, 1] * 7 + [1, 1, 0] * 3)
+    x = own[who] + 0.5 * chance.normal(size=(600, 10))
+    cut = {"train": np.flatnonzero(who < 21), "val": np.flatnonzero(who >= 21)}
+    assert label_shift(split(x, kinds[who], cut=cut)).confidence < SURE

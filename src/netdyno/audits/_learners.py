@@ -235,6 +235,34 @@ def _auc(told: Array, side: Array) -> float:
     return float((ranks[ones].sum() - count * (count + 1) / 2) / max(1, count * (len(side) - count)))
 
 
+def alike_in_classes(view: View, part: Part, chance: np.random.Generator) -> tuple[Array, Array]:
+    """Rows of training and of the other split with the same shares of classes: other labels bring other inputs."""
+    if view.task == "none" or view.train.y is None or part.y is None or np.ndim(view.train.y) > 1:
+        return some(len(view.train), MOST_A_SIDE, view.seed), some(len(part), MOST_A_SIDE, view.seed)
+    mine, theirs = _kinds(view, view.train.y), _kinds(view, part.y)
+    kept: list[tuple[Array, Array]] = []
+    share = min(1.0, MOST_A_SIDE / min(len(mine), len(theirs)))
+    for kind in np.intersect1d(mine, theirs):
+        here, there = np.flatnonzero(mine == kind), np.flatnonzero(theirs == kind)
+        count = min(len(here), len(there))
+        count = min(count, max(1, round(count * share)))
+        kept.append((chance.choice(here, count, replace=False), chance.choice(there, count, replace=False)))
+    if not kept:
+        return np.empty(0, int), np.empty(0, int)
+    return np.concatenate([one for one, _ in kept])[:MOST_A_SIDE], np.concatenate([two for _, two in kept])[
+        :MOST_A_SIDE
+    ]
+
+
+def _kinds(view: View, y: Array) -> Array:
+    """Classes; of numbers the fifth of training's range of ranks they lie in."""
+    y = np.asarray(y).reshape(-1)
+    if view.task == "classes":
+        return y.astype(np.int64)
+    assert view.train.y is not None
+    return np.digitize(y, np.quantile(np.asarray(view.train.y, dtype=np.float64), (0.2, 0.4, 0.6, 0.8)))
+
+
 class Siblings(NamedTuple):
     """Rows that have others far nearer than the rest: the `share` of such rows, and the one `expected` of unrelated rows.
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from netdyno.audits._base import Array, Part, Skip, View, audit, wrong
+from netdyno.audits._base import Part, Skip, View, audit, wrong
 from netdyno.audits._features import filled, named_column
-from netdyno.audits._learners import MOST_A_SIDE, Apart, near_rows, others, some, told_apart
+from netdyno.audits._learners import Apart, alike_in_classes, near_rows, others, some, told_apart
 from netdyno.audits._specimens import specimen
 from netdyno.records.diagnosis import Finding
 
@@ -68,7 +68,7 @@ def _sure(view: View, apart: Apart, moved: list[tuple[float, int]]) -> bool:
 
 def _apart(view: View, part: Part) -> Apart | None:
     chance = np.random.default_rng(view.seed)
-    mine, theirs = _alike_in_classes(view, part, chance)
+    mine, theirs = alike_in_classes(view, part, chance)
     if min(len(mine), len(theirs)) < ENOUGH:
         return None
     groups = None
@@ -80,34 +80,6 @@ def _apart(view: View, part: Part) -> Apart | None:
     telling = apart.auc >= TELLING and (apart.afar >= afar or groups is not None)
     beyond = apart.p < LEVEL and apart.deviations >= (DEVIATIONS if groups is None else OF_GROUPS)
     return apart if telling and beyond else None
-
-
-def _alike_in_classes(view: View, part: Part, chance: np.random.Generator) -> tuple[Array, Array]:
-    """Rows of training and of the other split with the same shares of classes: other labels bring other inputs."""
-    if view.task == "none" or view.train.y is None or part.y is None or np.ndim(view.train.y) > 1:
-        return some(len(view.train), MOST_A_SIDE, view.seed), some(len(part), MOST_A_SIDE, view.seed)
-    mine, theirs = _kinds(view, view.train.y), _kinds(view, part.y)
-    kept: list[tuple[Array, Array]] = []
-    share = min(1.0, MOST_A_SIDE / min(len(mine), len(theirs)))
-    for kind in np.intersect1d(mine, theirs):
-        here, there = np.flatnonzero(mine == kind), np.flatnonzero(theirs == kind)
-        count = min(len(here), len(there))
-        count = min(count, max(1, round(count * share)))
-        kept.append((chance.choice(here, count, replace=False), chance.choice(there, count, replace=False)))
-    if not kept:
-        return np.empty(0, int), np.empty(0, int)
-    return np.concatenate([one for one, _ in kept])[:MOST_A_SIDE], np.concatenate([two for _, two in kept])[
-        :MOST_A_SIDE
-    ]
-
-
-def _kinds(view: View, y: Array) -> Array:
-    """Classes; of numbers the fifth of training's range of ranks they lie in."""
-    y = np.asarray(y).reshape(-1)
-    if view.task == "classes":
-        return y.astype(np.int64)
-    assert view.train.y is not None
-    return np.digitize(y, np.quantile(np.asarray(view.train.y, dtype=np.float64), (0.2, 0.4, 0.6, 0.8)))
 
 
 def _moved(view: View, part: Part) -> list[tuple[float, int]]:
