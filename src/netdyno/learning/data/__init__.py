@@ -1,0 +1,1 @@
+"""What is done about data: samplers, aligned validation, normalisation, and tests of transforms."""
