@@ -48,7 +48,7 @@ def conflicting_labels(view: View) -> Finding | None:
         fix="decide on one label for each pair, or add what tells them apart to the inputs",
         because={"share": share, "conflicts": float(len(found.rows)), "equal": float(found.equal)},
         exhibits=_exhibits(view, found),
-        explains=("label-errors",),
+        explains=("label-errors", "exact-duplicates"),
     )
 
 

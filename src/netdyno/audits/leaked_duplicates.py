@@ -21,8 +21,8 @@ from netdyno.records.diagnosis import Exhibit, Finding
 
 # One copy is an accident that moves no score; three that are a per cent of the split are not.
 LEAST, SHARE = 3, 0.01
-# Deviations of a difference of two shares that chance does not reach, over all splits of all data that are ever looked at.
-BEYOND = 4.5
+# Deviations of a difference of two shares: by chance one look in four thousand goes beyond.
+BEYOND = 3.5
 # Pictures: bits of the hash, of 64, that a change of light, noise or compression turns. Strangers differ in 16 and more.
 BITS = 6
 # Distance of a near copy, in parts of the distance at which samples of this data usually have their nearest neighbour.
@@ -64,7 +64,7 @@ def leaked_duplicates(view: View) -> Finding | None:
         },
         exhibits=_exhibits(view, part, copies),
         layer="generalisation",
-        explains=("leaked-groups", "exact-duplicates"),
+        explains=("leaked-groups", "leaked-time", "exact-duplicates"),
     )
 
 

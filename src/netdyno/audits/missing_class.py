@@ -42,7 +42,7 @@ def missing_class(view: View) -> Finding | None:
                 because={"classes": float(len(unlearned)), "share": len(rows) / len(part)},
                 exhibits=tuple(shown(view, part, int(row), "of a class that training never shows") for row in rows[:8]),
                 confidence=0.95,
-                explains=("label-shift", "covariate-shift", "hidden-imbalance"),
+                explains=("label-shift", "covariate-shift", "hidden-imbalance", "shortcut-feature"),
             )
     for part in view.others:
         unjudged = _lacking(part, train)
