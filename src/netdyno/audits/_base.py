@@ -53,6 +53,10 @@ class View:
     `columns` are the names of a table's features. `classes` are the names of the classes. `augment` and `batch_augment` are the declared
     random transforms; `serving` is a second way from the raw record to an input, if one was named, and `raw` gives the raw
     records. `workload` is the declared workload where there is one.
+
+    `notes` hold what else a user named, and an audit that needs one of them skips without it: "policy" (the path of an augmentation
+    policy, or what it holds), "vocabulary" (the known words), "raw" (the raw records of the training rows, in their order) with
+    "serving" and, where the rows themselves are not what training makes of them, "training" (each from a raw record to an input).
     """
 
     target: str

@@ -1,7 +1,8 @@
 """The walk of one look at data: open, describe, judge by every audit, draw. Whatever is known is handed on before the next step."""
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ def examine(
     *,
     id: str,  # noqa: A002 - the name it has in the document
     named: Named = NOTHING,
+    beside: Mapping[str, Any] | None = None,
     sample: int = SAMPLE,
     seed: int = 0,
     keep: Keep = lambda _: None,
@@ -34,11 +36,14 @@ def examine(
 ) -> Audit:
     """All that a look at the data gives. `keep` gets the document after every step, so that a crash loses one step.
 
+    `beside` are notes of the View that the user named: a policy, a vocabulary.
+
     Raises NetdynoError when the target cannot be read; what an audit does wrong is an outcome and ends nothing.
     """
     began = clock()
     listener(Event("reading the data"))
     view = opened(target, named=named, sample=sample, seed=seed)
+    view = dataclasses.replace(view, notes={**view.notes, **(beside or {})})
     return looked_at(view, id=id, keep=keep, listener=listener, command=command, clock=clock, began=began)
 
 

@@ -40,6 +40,13 @@ def data(
     time_column: Annotated[
         str | None, Option(metavar="NAME", help="The column that says when a record was made.")
     ] = None,
+    policy: Annotated[
+        Path | None, Option(metavar="FILE", help="The augmentation policy, TOML or JSON: it must say how strong it is.")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="The words that the model knows, one a line: how many others do texts have?"),
+    ] = None,
     sample: Annotated[int, Option(metavar="N", least=20, help="Look at no more than N samples of each split.")] = 4000,
     fail_on: Annotated[
         list[str] | None,
@@ -69,7 +76,8 @@ def data(
     else:
         assert target is not None
         named = (target_column, test, group_column, time_column)
-        audit = _looked(target, named, sample=sample, seed=seed, shelf=shelf, progress=progress)
+        beside = _beside(policy, vocabulary)
+        audit = _looked(target, named, beside=beside, sample=sample, seed=seed, shelf=shelf, progress=progress)
     _told(audit, json=json, everything=everything, html=html)
     return NO if sick(audit.outcomes, bad) else DONE
 
@@ -90,6 +98,24 @@ def _script(target: str | None, words: tuple[str, ...]) -> "Script | None":
     return script_named(target, words, None)
 
 
+def _beside(policy: Path | None, vocabulary: Path | None) -> dict[str, object]:
+    """What audits are told besides the data. Raises NetdynoError for a file that cannot be read."""
+    found: dict[str, object] = {}
+    if policy is not None:
+        from netdyno.audits._policy import read
+
+        read(policy)
+        found["policy"] = policy
+    if vocabulary is not None:
+        try:
+            found["vocabulary"] = tuple(vocabulary.read_text().split())
+        except (OSError, ValueError) as error:
+            raise NetdynoError(
+                f"cannot read the vocabulary `{vocabulary}`", because=str(error), hint="write one word a line"
+            ) from error
+    return found
+
+
 def _stored(target: str) -> bool:
     """True for the id of an earlier look: `last`, or a name of no file that has the form of an id."""
     return target == "last" or (target[:2] == "20" and target[4:5] == "-" and not Path(target).exists())
@@ -99,6 +125,7 @@ def _looked(
     target: str,
     named: tuple[str | None, str | None, str | None, str | None],
     *,
+    beside: dict[str, object],
     sample: int,
     seed: int,
     shelf: Documents,
@@ -115,6 +142,7 @@ def _looked(
                 target,
                 id=name,
                 named=Named(*named),
+                beside=beside,
                 sample=sample,
                 seed=seed,
                 keep=shelf.save,
