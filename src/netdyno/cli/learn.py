@@ -37,6 +37,15 @@ def learn(
     memory_limit: Annotated[
         str | None, Option(metavar="SIZE", help="What one training run may use on a device.")
     ] = None,
+    latency_limit: Annotated[str | None, Option(metavar="TIME", help="What one answer to one sample may take.")] = None,
+    costs: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help='JSON: {"costs": [[0, 5], [100, 0]], "review": 1}; rows are true classes, columns answers.',
+        ),
+    ] = None,
+    range_test: Annotated[bool, Option(help="Only the range test of the learning rate.")] = False,
     resume: Annotated[str | None, Option(metavar="STUDY", help="Go on with a study that was cut short.")] = None,
     everything: Annotated[bool, Option(help="Show every setting of every knob, and why knobs were not tried.")] = False,
     html: Annotated[
@@ -53,22 +62,80 @@ def learn(
     Each knob is swept over seeds; what wins is confirmed on fresh ones and kept only beyond noise. `netdyno template` writes
     the winner as a script.
     """
+    if range_test:
+        return _ranged(_named(target), seeds=seeds, html=html, json=json, progress=progress)
     shelf = Documents(store)
+    prices = _prices(costs)
     if resume is None and target is not None and _stored(target):
         study = shelf.load(Study, target)
     else:
         earlier = shelf.load(Study, resume) if resume is not None else None
         plan = StudyPlan(
             budget_s=options.duration(budget), seeds=tuple(range(1, seeds + 1)), seed=seed, updates=updates,
-            least_gain=least_gain, only=_knobs(only), skip=_knobs(skip),
+            least_gain=least_gain, costs=prices.costs, review=prices.review, only=_knobs(only), skip=_knobs(skip),
             limits=Limits(
                 seconds=options.duration(time_limit) if time_limit else None,
                 bytes=options.size(memory_limit) if memory_limit else None,
+                latency_s=options.duration(latency_limit) if latency_limit else None,
             ),
         )  # fmt: skip
         study = _searched(target or (earlier.target if earlier else None), plan, shelf, earlier, progress)
     _told(study, json=json, everything=everything, html=html)
     return NO if fail_on_no_gain and not study.recipe else DONE
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file of costs holds."""
+
+    costs: tuple[tuple[float, ...], ...] = ()
+    review: float | None = None
+
+
+def _prices(file: Path | None) -> Prices:
+    if file is None:
+        return Prices()
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Prices)
+    except (OSError, msgspec.MsgspecError) as why:
+        raise NetdynoError(f"cannot read the costs in `{file}`", because=str(why), hint=AS_COSTS) from None
+    if not found.costs or any(len(row) != len(found.costs) for row in found.costs):
+        raise NetdynoError(f"cannot read the costs in `{file}`", because="its matrix is not square", hint=AS_COSTS)
+    return found
+
+
+AS_COSTS = 'write {"costs": [[0, 5], [100, 0]], "review": 1}: a row for each true class, a column for each answer'
+
+
+def _named(target: str | None) -> str:
+    if target is None:
+        raise NetdynoError(
+            "there is nothing to learn",
+            because="no workload was named",
+            hint="`netdyno learn garage:digits`, or `netdyno init` to write a workload of your own",
+        )
+    return target
+
+
+def _ranged(target: str, *, seeds: int, html: Path | None, json: bool, progress: ProgressForm) -> int:
+    """The range test alone: what it suggests, and its curve."""
+    with listening(progress) as listener:
+        loading(listener)
+        from netdyno.learning.range_test import range_test
+        from netdyno.learning.run import setup_of
+        from netdyno.targets.workload import load
+
+        found = range_test(setup_of(load(target)), seeds=tuple(range(1, seeds + 1)), listener=listener)
+    if html is not None and found.curve is not None:
+        from netdyno.reports import _study_page as page
+
+        html.write_text(page.curve(found.curve, title=target, says=found.says), encoding="utf-8")
+        tell(f"page:    {html}")
+    if json:
+        suggested = {"says": found.says, "suggestion": found.suggestion, "factor": found.factor, "curve": found.curve}
+        put(msgspec.json.format(msgspec.json.encode(suggested), indent=2).decode())
+    else:
+        put(found.says)
+    return DONE
 
 
 def _stored(target: str) -> bool:
@@ -79,12 +146,7 @@ def _stored(target: str) -> bool:
 def _searched(
     target: str | None, plan: StudyPlan, shelf: Documents, earlier: Study | None, progress: ProgressForm
 ) -> Study:
-    if target is None:
-        raise NetdynoError(
-            "there is nothing to learn",
-            because="no workload was named",
-            hint="`netdyno learn garage:digits`, or `netdyno init` to write a workload of your own",
-        )
+    target = _named(target)
     if earlier is not None:
         earlier = msgspec.structs.replace(earlier, plan=msgspec.structs.replace(earlier.plan, budget_s=plan.budget_s))
     with listening(progress, budget_s=plan.budget_s) as listener:

@@ -19,11 +19,12 @@ from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.knobs._base import broken, catalogue
 from netdyno.learning import joint
+from netdyno.learning.answers import latency_s, priced
 from netdyno.learning.run import setup_of, train
-from netdyno.learning.sweep import FRESH, confirm, sweep
+from netdyno.learning.sweep import FRESH, confirm, in_words, sweep
 from netdyno.learning.trainings import TimeIsUpError, Trainer, Trainings
 from netdyno.progress import Event, Listener, silent
-from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep
+from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
 from netdyno.records.trial import Change
 from netdyno.store.documents import Documents
 from netdyno.targets.workload import load, source_of
@@ -288,11 +289,11 @@ def _confirmed_jointly(search: Search, study: Study, stage: Stage, found: tuple[
     moved = tuple(change for change in found if change not in study.recipe)
     options = (
         Option(change=None, says="the sweeps' recipe", scores=tuple(before.values()), mean=_mean(before)),
-        *(Option(change=change, says="of the joint recipe", scores=tuple(after.values()), mean=_mean(after), effect=effect) for change in moved),
+        *(Option(change=change, says=f"{change.id} {in_words(change)}, of the joint recipe", scores=tuple(after.values()), mean=_mean(after), effect=effect) for change in moved),
     )  # fmt: skip
     sweep_ = Sweep(
         knob=f"joint {stage}", stage=stage, asks="do several knobs together win more than one by one?",
-        reason="knobs lean on each other: a rate that suits one batch size does not suit another", options=options,
+        reason="moves what leans on each other: a rate that suits one batch size does not suit another", options=options,
         seeds=tuple(fresh), verdict="kept" if kept else "no better" if verdicts.is_no_better(effect) else "not distinguishable",
         says=f"all {len(moved)} changes together: {effect.middle:+.4g} ({effect.low:+.4g} to {effect.high:+.4g})" if effect else "no pair of runs",
         updates=trainings.setup.updates,
@@ -351,26 +352,63 @@ def candidates(search: Search, study: Study) -> Study:
     by_recipe: dict[bytes, list[Run]] = {}
     for run in search.trainings.runs:
         by_recipe.setdefault(msgspec.json.encode(run.recipe), []).append(run)
-    found = [_candidate(runs[0].recipe, runs) for runs in by_recipe.values() if len(runs) >= verdicts.LEAST_PAIRS]
-    judged = objective.judged([one for one in found if one is not None], study.plan.limits)
+    several = [runs for runs in by_recipe.values() if len(runs) >= verdicts.LEAST_PAIRS]
+    found = [one for one in (_candidate(search, runs) for runs in several) if one is not None]
+    judged = objective.judged(found, study.plan.limits)
     tiers = [objective.feasible(search.trainings.of(study.recipe))]
     proven = [rung.recipe for rung in study.ladder]  # each of their changes was confirmed on top of those before it
     mine = [one for one in judged if one.recipe in proven]
     chosen, tier = objective.best(mine, study.plan.limits) if tiers[0].ok else (None, None)
     if tier is not None:
         tiers.append(tier)
+    if chosen is not None and study.plan.costs:
+        chosen, tier = _worth_it(search, mine, chosen)
+        tiers.append(tier)
     recipe = chosen.recipe if chosen is not None else study.recipe
     return replace(study, candidates=judged, tiers=tuple(tiers), recipe=recipe)
 
 
-def _candidate(recipe: tuple[Change, ...], runs: Sequence[Run]) -> Candidate | None:
+def _candidate(search: Search, runs: Sequence[Run]) -> Candidate | None:
     scores = [run.score for run in runs if run.score is not None]
     if not scores:
         return None
+    recipe = runs[0].recipe
+    asked = search.plan.limits.latency_s is not None
     return Candidate(
         recipe=recipe, score=fmean(scores), seconds=fmean([run.seconds for run in runs if run.score is not None]),
-        bytes=max(run.peak_bytes for run in runs), latency_s=0.0, feasible=objective.feasible(runs).ok is True, on_front=False,
+        bytes=max(run.peak_bytes for run in runs), feasible=objective.feasible(runs).ok is True, on_front=False,
+        latency_s=latency_s(search.trainings.setup, recipe, clock=search.clock) if asked else 0.0,
     )  # fmt: skip
+
+
+def _worth_it(search: Search, mine: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, Tier]:
+    """Tier 3, over the seeds of the ladder: a candidate overrules the highest score only where it is worth more beyond noise."""
+    plan = search.plan
+    seeds = [3 * FRESH + seed for seed in plan.seeds]
+    told = {
+        str(one.recipe): {
+            seed: priced(search.trainings.setup, one.recipe, seed, costs=plan.costs, review=plan.review)
+            for seed in seeds
+        }
+        for one in mine
+        if one.feasible
+    }
+    values = {name: {seed: price.value for seed, price in prices.items()} for name, prices in told.items()}
+    first = values[str(chosen.recipe)]
+
+    def value(one: Candidate) -> float:
+        own = values[str(one.recipe)]
+        surely = verdicts.is_better(verdicts.effect(first, own, plan.level), pairs=len(own))
+        return (
+            fmean(own.values())
+            if one.recipe == chosen.recipe or surely
+            else min(fmean(own.values()), fmean(first.values()))
+        )
+
+    richest, tier = objective.worth_it(mine, value, chosen)
+    queue = fmean(price.queue for price in told[str(richest.recipe)].values())
+    reviewed = f"; a person reviews {queue:.1%} of the answers" if plan.review is not None else ""
+    return richest, replace(tier, says=tier.says + reviewed)
 
 
 def close(_: Search, study: Study) -> Study:

@@ -154,6 +154,7 @@ class StudyPlan(Noun, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     costs: tuple[tuple[float, ...], ...] = ()  # of answering column when row is true: the business side
+    review: float | None = None  # what a person's look at one answer costs
 
 
 class Study(Noun, frozen=True, kw_only=True):

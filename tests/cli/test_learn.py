@@ -1,0 +1,89 @@
+"""`netdyno learn` as it is typed, on a workload that trains in a blink."""
+
+import json
+
+import pytest
+
+from netdyno.cli._app import main
+from netdyno.records.study import Study
+from netdyno.store.documents import Documents
+
+WORK = """
+import torch
+from torch import nn
+
+from netdyno import Workload
+
+
+def clouds(count, seed):
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 2
+    return labels[:, None] + 0.6 * torch.randn(count, 3, generator=draw), labels
+
+
+Clouds = Workload(
+    model=lambda: nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)),
+    train=lambda: clouds(160, 1), val=lambda: clouds(80, 2), batch_size=20, epochs=2, threads=1,
+)
+"""
+TINY = ["learn", "work.py:Clouds", "--only", "activation", "--seeds", "3", "--updates", "10", "--progress", "none"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "work.py").write_text(WORK)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_search_is_told_kept_and_shown_again_as_a_page(here, capsys):
+    (here / "costs.json").write_text('{"costs": [[0, 5], [100, 0]], "review": 1}')
+    limits = ["--time-limit", "1m", "--latency-limit", "1s", "--costs", "costs.json"]
+    assert main([*TINY, *limits, "--html", "page.html"]) == 0
+    out, err = capsys.readouterr()
+    assert "worth it" in out
+    assert "a person reviews" in out
+    assert ".netdyno/studies/" in err
+    study = Documents().load(Study)
+    assert study.finished
+    assert all(one.latency_s > 0 for one in study.candidates)
+    page = (here / "page.html").read_text()
+    assert "The ladder" in page
+    assert "http" not in page.split("<main")[0].replace("http-equiv", "")
+    assert main(["learn", "last", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == study.id
+
+
+def test_a_finished_study_is_resumed_without_a_run(here, capsys):
+    assert main(TINY) == 0
+    before = Documents().load(Study)
+    assert main(["learn", "--resume", before.id, "--progress", "none"]) == 0
+    assert len(Documents().load(Study).runs) == len(before.runs)
+
+
+def test_the_range_test_alone_trains_nothing_and_draws_its_curve(here, capsys):
+    assert (
+        main(["learn", "work.py:Clouds", "--range-test", "--seeds", "3", "--html", "range.html", "--progress", "none"])
+        == 0
+    )
+    assert capsys.readouterr().out.strip()
+    assert "<svg" in (here / "range.html").read_text()
+    assert not (here / ".netdyno" / "studies").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["last"],
+        ["work.py:Nothing"],
+        ["work.py:Clouds", "--only", "activations"],
+        ["work.py:Clouds", "--costs", "none.json"],
+        ["work.py:Clouds", "--costs", "odd.json"],
+        ["--resume", "none"],
+    ],
+)
+def test_what_cannot_be_done_is_told_in_three_lines(here, capsys, words):
+    (here / "odd.json").write_text('{"costs": [[0, 5]]}')
+    assert main(["learn", *words, "--progress", "none"]) not in (0, 1)
+    assert len(capsys.readouterr().err.strip().splitlines()) <= 4
