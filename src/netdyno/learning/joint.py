@@ -113,7 +113,7 @@ def search(
         nonlocal over
         mine = drawn(trial, dimensions, recipe)
         trial.set_user_attr("recipe", [{"id": change.id, "settings": change.settings} for change in mine])
-        scores = []
+        scores: list[float] = []
         for number, one in enumerate(seeds):
             try:
                 run = _made(trainings, mine, one, stage, trial if number == 0 else None)

@@ -4,7 +4,7 @@ Each step takes the study of what is known, adds its own part, and every trainin
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -37,6 +37,7 @@ JOINT = 0.35
 # Selection seeds of a joint search: more trials of fewer seeds find more, and what they find is confirmed anyway.
 JOINT_SEEDS = 2
 MOST_JOINT = 60
+LOOKS = 2
 
 
 @dataclass(kw_only=True)
@@ -57,6 +58,10 @@ class Search:
         self.study = replace(study, runs=tuple(self.trainings.runs), wall_s=self.clock() - self.began)
         self.documents.save(self.study)
         return self.study
+
+    def keep(self, _: Run) -> None:
+        """A run was made: the trainings hold it."""
+        self.save(self.study)
 
     def seconds_left(self) -> float:
         """Of the budget."""
@@ -99,7 +104,7 @@ def learn(
         plan=plan, documents=store, listener=listener, clock=clock, began=clock(), study=study,
         examine=lambda: (examine or audited)(reference),
     )  # fmt: skip
-    search.trainings.kept = lambda _: search.save(search.study) and None  # type: ignore[func-returns-value]
+    search.trainings.kept = search.keep
     for step in steps(plan):
         study = search.save(step(search, study))
     return search.save(replace(study, finished=True))
@@ -141,10 +146,10 @@ def start(search: Search, study: Study) -> Study:
     return replace(study, noise=noise, done=(*study.done, "start"))
 
 
-def _told(search: Search, doing: str) -> Sequence[int]:
+def _told(search: Search, doing: str) -> Iterator[int]:
     for done, seed in enumerate(search.plan.seeds):
         search.listener(Event(doing, done, len(search.plan.seeds)))
-        yield seed  # type: ignore[misc]
+        yield seed
 
 
 def data(search: Search, study: Study) -> Study:
@@ -229,9 +234,10 @@ def knobs_of(stage: Stage, plan: StudyPlan) -> dict[str, type[Any]]:
 def level_of(plan: StudyPlan) -> float:
     """The level of one confirmation, so that all of a search together are wrong once in 1 / (1 - level) searches.
 
-    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and one joint search a stage.
+    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and one joint search a stage,
+    and over the two looks that a confirmation takes.
     """
-    count = sum(len(knobs_of(stage, plan)) + 1 for stage in STAGES)
+    count = LOOKS * sum(len(knobs_of(stage, plan)) + 1 for stage in STAGES)
     return 1 - 2 * (1 - plan.level) / max(1, count)
 
 
@@ -281,7 +287,9 @@ def _confirmed_jointly(search: Search, study: Study, stage: Stage, found: tuple[
     fresh = [2 * FRESH + seed for seed in plan.seeds]
     trainings.deadline = None  # a confirmation that was begun is finished
     try:
-        before, after = confirm(trainings, study.recipe, found, fresh, level=level, stage=stage, knob="joint")
+        before, after = confirm(
+            trainings, study.recipe, found, fresh, level=level, stage=stage, knob="joint", least_gain=plan.least_gain
+        )
     except TimeIsUpError:
         return study
     effect = verdicts.effect(before, after, level)
@@ -314,7 +322,7 @@ def ladder(search: Search, study: Study) -> Study:
         recipe = study.recipe[:count]
         name = "start" if not count else f"+ {study.recipe[count - 1].id}"
         search.listener(Event("climbing the ladder", count, len(study.recipe) + 1))
-        stage = catalogue()[study.recipe[count - 1].id].stage if count else "optim"
+        stage: Stage = catalogue()[study.recipe[count - 1].id].stage if count else "optim"
         runs = [search.trainings.run(recipe, seed, stage=stage, knob="ladder") for seed in seeds]
         values = cells(runs)
         rungs.append(

@@ -1,6 +1,7 @@
 """One knob, answered by its own experiment: a race of its settings over seeds, and a confirmation on fresh seeds."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +14,8 @@ from netdyno.verdicts import study as verdicts
 
 # Fresh seeds begin here: none of them chose what they confirm. Seeds of a plan are small numbers.
 FRESH = 1000
+# Seeds for a second look stand this far behind the first.
+MORE = 500
 # Seeds of a race: it only chooses what is confirmed.
 RACED = 3
 # A race goes on with the better half; the control always runs along.
@@ -110,11 +113,13 @@ def _swept(
     raced = {at: {seed: score for seed, score in scores.items() if seed in raced_on} for at, scores in raced.items()}
     winner = verdicts.best_of(raced)
     if winner is None:
-        options = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
-        return _with(blank, options=options, verdict="failed", says="no setting trains to its end")
+        none = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
+        return _with(blank, options=none, verdict="failed", says="no setting trains to its end")
     best = with_change(recipe, changes[winner])
     fresh = [FRESH + seed for seed in seeds]
-    control, treatment = confirm(trainings, recipe, best, fresh, level=level, stage=blank.stage, knob=blank.knob)
+    control, treatment = confirm(
+        trainings, recipe, best, fresh, level=level, stage=blank.stage, knob=blank.knob, least_gain=least_gain
+    )
     effect = verdicts.effect(control, treatment, level)
     pairs = len(control.keys() & treatment.keys())
     options = [_control(trainings, recipe), *_options(trainings, changes, recipe, level)]
@@ -170,19 +175,32 @@ def confirm(
     level: float,
     stage: Any,
     knob: str,
+    least_gain: float = 0.0,
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Both on fresh seeds, pair by pair; it ends early only where a gain is ruled out already."""
+    """Both on fresh seeds, pair by pair, and on as many again where the first leave it open and a gain is likelier than a loss.
+
+    So a confirmation looks at its interval twice, and `level` must be that of one look. It ends early where a gain is ruled out.
+    """
     before: dict[int, float] = {}
     after: dict[int, float] = {}
-    for done, seed in enumerate(seeds):
-        trainings.listener(Event(f"confirming {knob} on fresh seeds", done, len(seeds)))
-        for recipe, scores in ((control, before), (treatment, after)):
-            score = trainings.run(recipe, seed, stage=stage, knob=knob).score
-            if score is not None:
-                scores[seed] = score
-        found = verdicts.effect(before, after, level)
-        if done + 1 >= verdicts.LEAST_PAIRS and found is not None and found.high <= 0.0:
-            break
+
+    def pairs(course: Sequence[int]) -> None:
+        for done, seed in enumerate(course):
+            trainings.listener(Event(f"confirming {knob} on fresh seeds", done, len(course)))
+            runs = [trainings.run(recipe, seed, stage=stage, knob=knob) for recipe in (control, treatment)]
+            for run, scores in zip(runs, (before, after), strict=True):
+                if run.score is not None:
+                    scores[seed] = run.score
+            found = verdicts.effect(before, after, level)
+            if len(before) >= verdicts.LEAST_PAIRS and verdicts.is_no_better(found, least_gain=least_gain):
+                return
+
+    pairs(seeds)
+    first = verdicts.effect(before, after, level)
+    if first is not None and first.low <= least_gain < first.middle:
+        # Where time runs out, the pairs there are decide: it is still the second look.
+        with suppress(TimeIsUpError):
+            pairs([MORE + seed for seed in seeds])
     return before, after
 
 

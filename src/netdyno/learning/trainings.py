@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from netdyno.errors import NetdynoError
 from netdyno.knobs._base import Setup, catalogue
@@ -18,7 +18,16 @@ class Trainer(Protocol):
     """What makes a run: `learning.run.train`, or a test's own."""
 
     def __call__(
-        self, setup: Setup, *, seed: int, recipe: Sequence[Change], stage: Stage, knob: str, **told: Any
+        self,
+        setup: Setup,
+        *,
+        seed: int,
+        recipe: Sequence[Change],
+        stage: Stage,
+        knob: str,
+        deadline: float | None = None,
+        prune: Callable[[Course], bool] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> Run:
         """One run under a recipe and a seed."""
 

@@ -1,0 +1,79 @@
+"""How a winner is confirmed, against scores that are known."""
+
+import random
+
+from netdyno.learning import sweep
+from netdyno.learning.trainings import TimeIsUpError
+from netdyno.records.study import Run
+from netdyno.records.trial import Change
+
+ON = (Change(id="on"),)
+
+
+class Scores:
+    """A stand-in for trainings: no time passes, scores are a gain and noise."""
+
+    def __init__(self, gain, *, noise=0.02, luck=0, runs=1000):
+        self.gain, self.noise, self.luck, self.left, self.asked = gain, noise, luck, runs, []
+
+    def listener(self, _):
+        """Nobody listens."""
+
+    def run(self, recipe, seed, *, stage, knob):
+        if self.left == 0:
+            raise TimeIsUpError
+        self.left -= 1
+        self.asked.append((recipe, seed))
+        draw = random.Random(f"{self.luck} {seed} {len(recipe)}")
+        score = 0.5 + draw.gauss(0, self.noise) + self.gain * len(recipe)
+        return Run(stage=stage, knob=knob, recipe=recipe, seed=seed, updates=1, batch_size=1, score=score)
+
+
+def confirmed(scores, level=0.99):
+    return sweep.confirm(scores, (), ON, (1001, 1002, 1003, 1004, 1005), level=level, stage="reg", knob="on")
+
+
+def test_a_clear_gain_needs_one_look():
+    before, after = confirmed(Scores(0.5))
+    assert list(before) == list(after) == [1001, 1002, 1003, 1004, 1005]
+
+
+def test_a_clear_loss_ends_after_the_fewest_pairs():
+    before, _ = confirmed(Scores(-0.5))
+    assert list(before) == [1001, 1002, 1003]
+
+
+def test_what_is_open_and_likelier_a_gain_gets_as_many_seeds_again():
+    before, after = confirmed(Scores(0.02))
+    assert list(before) == list(after)
+    assert list(before)[5:] == [1501, 1502, 1503, 1504, 1505]
+
+
+def test_where_time_runs_out_in_the_second_look_the_pairs_there_are_decide():
+    before, after = confirmed(Scores(0.02, runs=14))
+    assert list(before) == list(after)
+    assert len(before) == 7
+
+
+def test_two_looks_err_no_more_often_than_two_levels_say():
+    from netdyno.verdicts import study
+
+    wrong = 0
+    for luck in range(600):
+        before, after = confirmed(Scores(0.0, luck=luck), level=0.90)
+        wrong += study.is_better(study.effect(before, after, 0.90), pairs=len(before))
+    assert wrong < 0.1 * 600  # one side of 90 %, twice, is a tenth at most
+
+
+def test_a_race_leaves_half_behind_and_the_control_runs_along():
+
+    class Racing(Scores):
+        def known_scores(self, recipe):
+            return {seed: 0.5 + sum(map(len, map(str, recipe))) for mine, seed in self.asked if mine == recipe}
+
+    scores = Racing(0.0)
+    recipes = [(Change(id=letter),) for letter in "abcd"]
+    sweep.race(scores, recipes, (), (1, 2, 3), stage="reg", knob="on")
+    asked = [sum(seed == one for recipe, seed in scores.asked if recipe) for one in (1, 2, 3)]
+    assert asked == [4, 2, 1]
+    assert [seed for recipe, seed in scores.asked if not recipe] == [1, 2, 3]
