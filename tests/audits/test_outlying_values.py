@@ -50,3 +50,12 @@ def test_another_unit_in_a_few_rows_is_named():
     rows[:6, 1] /= 100.0  # metres among centimetres
     rows[:6, 2] *= 1000.0
     assert "feature 2" in outlying_values(viewed(rows)).says
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_words_that_come_up_to_three_times_are_left_alone(seed):
+    chance = np.random.default_rng(seed)
+    counts = (chance.random((600, 80)) < 0.03) * chance.integers(1, 4, (600, 80))
+    assert outlying_values(viewed(counts.astype(float))) is None
+    counts[:3, 5] = -999
+    assert "-999" in outlying_values(viewed(counts.astype(float))).says

@@ -15,7 +15,7 @@ import numpy as np
 from netdyno.audits._base import Array, Part, Skip, View, audit, wrong
 from netdyno.audits._features import class_name, features, nearest
 from netdyno.audits._pictures import shown
-from netdyno.audits._repeats import distinctive, repeated
+from netdyno.audits._repeats import distinctive, keys
 from netdyno.audits._specimens import specimen
 from netdyno.records.diagnosis import Exhibit, Finding
 
@@ -23,10 +23,12 @@ from netdyno.records.diagnosis import Exhibit, Finding
 LEAST, SHARE = 3, 0.005
 # That so many equal pairs differ while neighbours do not must have less than one chance in a thousand.
 CHANCE = 0.001
+# And by so much more: how often neighbours differ is itself counted on some rows only, and must be counted on enough.
+MORE, DISTINCT = 0.2, 50
 
 
 class Conflicts(NamedTuple):
-    """Rows whose label differs from that of an equal, earlier row; `equal` is how many rows have an equal one at all."""
+    """Rows whose label is not the one that most equal rows have; `equal` is how many rows repeat another at all."""
 
     rows: Array
     twins: Array
@@ -53,12 +55,19 @@ def conflicting_labels(view: View) -> Finding | None:
 
 
 def _conflicts(view: View, train: Part) -> Conflicts:
-    copies = repeated(view, train)
-    if not len(copies.rows):
-        return Conflicts(copies.rows, copies.twins, 0)
     assert train.y is not None
-    differ = train.y[copies.rows] != train.y[copies.twins]
-    return Conflicts(copies.rows[differ], copies.twins[differ], len(copies.rows))
+    groups: dict[bytes, list[int]] = {}
+    for row, key in enumerate(keys(view, train)):
+        groups.setdefault(key, []).append(row)
+    pairs: list[tuple[int, int]] = []
+    for rows in groups.values():
+        # Against what most of them say: one odd row among many equal ones is one conflict, whichever comes first.
+        labels, counts = np.unique(train.y[rows], return_counts=True)
+        usual = labels[counts.argmax()]
+        kept = next(row for row in rows if train.y[row] == usual)
+        pairs += [(row, kept) for row in rows if train.y[row] != usual]
+    odd = np.array(sorted(pairs), dtype=int).reshape(-1, 2)
+    return Conflicts(odd[:, 0], odd[:, 1], len(train) - len(groups))
 
 
 def _beyond_nature(view: View, found: Conflicts) -> bool:
@@ -68,6 +77,8 @@ def _beyond_nature(view: View, found: Conflicts) -> bool:
     if distinctive(view, view.train, found.rows, view.train):
         return True
     usual = _neighbours_differ(view)
+    if len(found.rows) / found.equal < usual + MORE:
+        return False
     return bool(binom.sf(len(found.rows) - 1, found.equal, max(usual, 1 / len(view.train))) < CHANCE)
 
 
@@ -76,8 +87,8 @@ def _neighbours_differ(view: View) -> float:
     rows, y = features(view)["train"], view.train.y
     assert y is not None
     _, first = np.unique(np.round(rows, 9), axis=0, return_index=True)
-    if len(first) < 3:
-        return 1.0
+    if len(first) < DISTINCT:
+        return 1.0  # then nothing is beyond
     _, places = nearest(rows[first], rows[first], 2)
     return float((y[first] != y[first][places[:, 1]]).mean())
 

@@ -21,6 +21,8 @@ from netdyno.records.diagnosis import Exhibit, Finding
 CODES = (-1e30, -99999, -9999, -9990, -999, -99, 999, 9999, 99999, 999999, 1e30)
 # A repeated value lies outside when it is away from all others by their whole range.
 REPEATS, AWAY = 3, 1.0
+# Counts of few levels have gaps by nature (0, 1, 3): there a code must be tens of times further out.
+LEVELS, FAR = 10, 30.0
 # How many values may lie beyond a gap, and how many must lie before it.
 MOST, BEFORE = 0.2, 30
 # The ratio of the k-th largest of a distribution with the tail 1/x to the next exceeds r with a chance of r**-k. This keeps it
@@ -80,7 +82,8 @@ def _code(at: int, column: Array) -> Outside | None:
         width = rest[-1] - rest[0]
         gap = min(abs(value - rest[0]), abs(value - rest[-1]))
         wanted = 1 if float(value) in CODES else REPEATS
-        if width > 0 and wanted <= count <= MOST * counts.sum() and gap > AWAY * width:
+        away = AWAY if len(rest) >= LEVELS else FAR
+        if width > 0 and wanted <= count <= MOST * counts.sum() and gap > away * width:
             return Outside(
                 at,
                 np.flatnonzero(column == value),
