@@ -32,7 +32,7 @@ check: format lint types quick rest dear examples
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev,series,ui]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev,learn,series,ui]'
 	touch $@
 
 format:
