@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from netdyno.errors import NetdynoError
 from netdyno.learning.range_test import concluded, range_test, read_off, smoothed, steps, walked
-from netdyno.learning.run import Session, StoppedError, setup_of
+from netdyno.learning.run import Session, setup_of
 from netdyno.targets.workload import Workload
 
 
@@ -196,8 +197,16 @@ def test_a_regression_has_its_rate_too():
 
 
 def test_a_rate_of_nothing_is_told():
-    with pytest.raises(StoppedError, match="every learning rate is 0"):
+    with pytest.raises(NetdynoError, match="every learning rate is 0"):
         range_test(setup(lambda parameters: torch.optim.SGD(parameters, lr=0.0)), seeds=(1,))
+
+
+def test_what_the_users_code_raises_is_told_in_three_lines():
+    def breaking(output, target):
+        raise RuntimeError("no such target")
+
+    with pytest.raises(NetdynoError, match="no such target"):
+        range_test(setup(loss=breaking), seeds=(1,))
 
 
 def test_the_start_of_a_running_mean_is_not_pulled_to_nothing():

@@ -6,6 +6,7 @@ always the one that has learned most at the end: `proven` therefore trains with 
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
+from netdyno.errors import NetdynoError
 from netdyno.knobs._base import Setup
 from netdyno.knobs._optimizers import built, rates
 from netdyno.learning.run import Session, StoppedError
@@ -21,6 +23,7 @@ from netdyno.progress import Event, Listener, silent
 from netdyno.records.measured import Interval
 from netdyno.records.study import Curve
 from netdyno.stats.spread import t_interval
+from netdyno.targets.place import place_of
 from netdyno.targets.subject import Batch, Subject, to_device
 
 LOWEST, GROWTH, HIGHEST = 1e-7, 1.1, 10.0
@@ -78,11 +81,14 @@ def range_test(
     level: float = LEVEL,
     listener: Listener = silent,
 ) -> RangeTest:
-    """A walk under each seed, from fresh weights. The global random state is left as it was."""
+    """A walk under each seed, from fresh weights. The global random state is left as it was.
+
+    Raises NetdynoError for what the user's code raises, and where every rate is 0.
+    """
     walks = []
     for done, seed in enumerate(seeds):
         listener(Event("testing the range of learning rates", done, len(seeds)))
-        with random_state():
+        with random_state(), _told():
             session = Session.begin(setup, seed=seed)
             walks.append(
                 walked(session, seed=seed, lowest=lowest, growth=growth, highest=highest, accumulate=accumulate)
@@ -198,10 +204,14 @@ def concluded(walks: Sequence[Ranged], *, base: float, level: float = LEVEL) -> 
 
 
 def first_rate(optimizer: Any) -> float:
-    """The rate by which the others are measured: that of the first group that has one. Raises StoppedError where all are 0."""
+    """The rate by which the others are measured: that of the first group that has one. Raises NetdynoError where all are 0."""
     found = next((rate for rate in rates(optimizer) if rate > 0), None)
     if found is None:
-        raise StoppedError("every learning rate is 0, and none can be put in proportion to it")
+        raise NetdynoError(
+            "cannot walk through learning rates",
+            because="every learning rate is 0, and no other can be put in proportion to it",
+            hint="build the optimizer with a rate above 0, whichever",
+        )
     return found
 
 
@@ -216,6 +226,20 @@ def _curve(walks: Sequence[Ranged]) -> Curve | None:
         lines={f"seed {walk.seed}": walk.smoothed[:length] for walk in walks},
         marks={"lowest loss": math.exp(fmean(math.log(rate) for rate in lowest))} if lowest else {},
     )  # fmt: skip
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the user's code raises, as an error that can be read."""
+    try:
+        yield
+    except NetdynoError:
+        raise
+    except Exception as error:
+        said = str(error) if isinstance(error, StoppedError) else f"{type(error).__name__}: {error}{place_of(error)}"
+        raise NetdynoError(
+            "cannot walk through learning rates", because=said, hint="`netdyno doctor` says what is wrong with a target"
+        ) from error
 
 
 def _subject(session: Session) -> Subject:
