@@ -50,8 +50,24 @@ def test_a_search_is_told_kept_and_shown_again_as_a_page(here, capsys):
     page = (here / "page.html").read_text()
     assert "The ladder" in page
     assert "http" not in page.split("<main")[0].replace("http-equiv", "")
+    capsys.readouterr()
     assert main(["learn", "last", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == study.id
+
+
+def test_the_runs_of_a_tag_are_shown_and_no_others(here, capsys):
+    assert main(TINY) == 0
+    capsys.readouterr()
+    assert main(["learn", "last", "--runs", "arch", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    everything = Documents().load(Study).runs
+    assert len(told["runs"]) == sum(run.stage == "arch" for run in everything) > 0
+    assert {run["stage"] for run in told["runs"]} == {"arch"}
+    assert main(["learn", "last", "--runs", "activation"]) == 0
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert len([line for line in lines if line.startswith("arch activation")]) == sum(
+        run.knob == "activation" for run in everything
+    )
 
 
 def test_a_finished_study_is_resumed_without_a_run(here, capsys):

@@ -226,6 +226,12 @@ def test_every_run_has_a_stage_and_a_knob(tmp_path, clock):
     assert all(run.stage in ("data", "arch", "optim", "reg", "deploy") and run.knob for run in study.runs)
 
 
+def test_a_run_without_a_tag_is_refused(clock):
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    with pytest.raises(NetdynoError, match="without its tags"):
+        field.run((), 1, stage="reg", knob="")
+
+
 def test_a_setting_that_diverges_is_told_and_not_kept(tmp_path, clock):
     study = learned(tmp_path, clock, fails=(Change(id="sharpness", settings={"value": 1.0}),))
     assert all(change.settings.get("value") != 1.0 for change in study.recipe)

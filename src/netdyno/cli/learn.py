@@ -48,6 +48,10 @@ def learn(
     range_test: Annotated[bool, Option(help="Only the range test of the learning rate.")] = False,
     resume: Annotated[str | None, Option(metavar="STUDY", help="Go on with a study that was cut short.")] = None,
     everything: Annotated[bool, Option(help="Show every setting of every knob, and why knobs were not tried.")] = False,
+    runs: Annotated[
+        str | None,
+        Option(metavar="TAG", help="Show the training runs of this stage or knob instead: `optim`, `dropout`."),
+    ] = None,
     html: Annotated[
         Path | None, Option(metavar="FILE", help="Also write a page with the curves of the sweeps.")
     ] = None,
@@ -80,7 +84,7 @@ def learn(
             ),
         )  # fmt: skip
         study = _searched(target or (earlier.target if earlier else None), plan, shelf, earlier, progress)
-    _told(study, json=json, everything=everything, html=html)
+    _told(study, json=json, everything=everything, html=html, tag=runs)
     return NO if fail_on_no_gain and not study.recipe else DONE
 
 
@@ -167,7 +171,7 @@ def _searched(
     return study
 
 
-def _told(study: Study, *, json: bool, everything: bool, html: Path | None) -> None:
+def _told(study: Study, *, json: bool, everything: bool, html: Path | None, tag: str | None) -> None:
     from netdyno.reports import _study as report
 
     if html is not None:
@@ -176,7 +180,12 @@ def _told(study: Study, *, json: bool, everything: bool, html: Path | None) -> N
         html.write_text(page.render(study), encoding="utf-8")
         tell(f"page:    {html}")
     if json:
-        put(report.as_json(study))
+        from netdyno.verdicts.study import tagged
+
+        kept = study if tag is None else msgspec.structs.replace(study, runs=tagged(study.runs, tag))
+        put(report.as_json(kept))
+    elif tag is not None:
+        put(report.runs(study, tag, width=width(), colour=colour()))
     else:
         put(report.render(study, everything=everything, width=width(), colour=colour()))
 

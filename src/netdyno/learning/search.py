@@ -3,17 +3,20 @@
 Each step takes the study of what is known, adds its own part, and every training run is on disk before the next begins.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import msgspec
+import torch
 from msgspec.structs import replace
+from torch import nn
 
 from netdyno import __version__
 from netdyno.errors import NetdynoError
@@ -246,7 +249,7 @@ def _sweeps(search: Search, study: Study, stage: Stage) -> Study:
         if any(each.knob == name for each in study.sweeps):
             continue
         found = sweep(
-            search.trainings, name, kind, study.recipe, seeds=search.plan.seeds[: max(3, len(search.plan.seeds))],
+            search.trainings, name, kind, study.recipe, seeds=search.plan.seeds,
             level=level_of(search.plan), least_gain=search.plan.least_gain,
         )  # fmt: skip
         study = search.save(_adopted(study, found))
@@ -363,7 +366,7 @@ def candidates(search: Search, study: Study) -> Study:
     several = [runs for runs in by_recipe.values() if len(runs) >= verdicts.LEAST_PAIRS]
     found = [one for one in (_candidate(search, runs) for runs in several) if one is not None]
     judged = objective.judged(found, study.plan.limits)
-    tiers = [objective.feasible(search.trainings.of(study.recipe))]
+    tiers = [objective.feasible(search.trainings.of(study.recipe), gradient_norm=_gradient_norm(search, study.recipe))]
     proven = [rung.recipe for rung in study.ladder]  # each of their changes was confirmed on top of those before it
     mine = [one for one in judged if one.recipe in proven]
     chosen, tier = objective.best(mine, study.plan.limits) if tiers[0].ok else (None, None)
@@ -374,6 +377,21 @@ def candidates(search: Search, study: Study) -> Study:
         tiers.append(tier)
     recipe = chosen.recipe if chosen is not None else study.recipe
     return replace(study, candidates=judged, tiers=tuple(tiers), recipe=recipe)
+
+
+def _gradient_norm(search: Search, recipe: tuple[Change, ...]) -> float | None:
+    """The median norm of the gradients, before anything clips them, over one more run; None where nobody saw one."""
+    norms: list[float] = []
+
+    def see(model: nn.Module, _: Any) -> None:
+        found = [parameter.grad.norm() for parameter in model.parameters() if parameter.grad is not None]
+        if found:
+            norms.append(float(torch.stack(found).norm()))
+
+    setup = search.trainings.setup
+    watched = dataclasses.replace(setup, before_step=(see, *setup.before_step))
+    search.trainings.trainer(watched, seed=4 * FRESH + 1, recipe=recipe, stage="optim", knob="gradients")
+    return median(norms) if norms else None
 
 
 def _candidate(search: Search, runs: Sequence[Run]) -> Candidate | None:

@@ -65,6 +65,12 @@ class Trainings:
     ) -> Run:
         """That run, made now or earlier. Raises TimeIsUpError when there is no time for it, NetdynoError for a frozen knob."""
         wanted = tuple(recipe)
+        if not knob or not stage:
+            raise NetdynoError(
+                "cannot make a run without its tags",
+                because=f"its stage is `{stage}` and its knob `{knob}`",
+                hint="say what the run is for, so that it can be found again",
+            )
         self._refuse_frozen(wanted)
         known = self._known(wanted, seed)
         if known is not None:

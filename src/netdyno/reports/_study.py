@@ -6,11 +6,12 @@ from typing import NamedTuple
 import msgspec
 
 from netdyno.records.measured import Interval
-from netdyno.records.study import Curve, Rung, Study, Sweep
+from netdyno.records.study import Curve, Run, Rung, Study, Sweep
 from netdyno.records.trial import Change
 from netdyno.reports import _info as info
 from netdyno.reports import text
 from netdyno.reports._units import duration, number
+from netdyno.verdicts.study import ordered_by_worth, tagged
 
 NARROW = 72
 MARKS = {"kept": "+", "no better": "-", "not distinguishable": "~", "refused": " ", "failed": "!", "not run": " "}
@@ -62,7 +63,8 @@ def study_info(study: Study) -> StudyInfo:
         noise=study.noise,
         recipe=tuple((change.id, in_words(change)) for change in study.recipe),
         tiers=tuple(info.Fact(tier.name, _tier(tier.ok, tier.says)) for tier in study.tiers),
-        kept=tuple(each for each in told if each.verdict == "kept"),
+        # What wins most for a minute of a person's time stands first (ledger A-037).
+        kept=tuple(_sweep(each) for each in ordered_by_worth(study.sweeps) if each.verdict == "kept"),
         others=tuple(each for each in told if each.verdict in ("no better", "not distinguishable", "failed")),
         silent=tuple((each.knob, each.verdict, each.says) for each in told if each.verdict in ("refused", "not run")),
         columns=columns,
@@ -228,6 +230,22 @@ def _rest(told: StudyInfo, *, everything: bool) -> Iterable[text.Part]:
     elif told.silent:
         names = ", ".join(knob for knob, _, _ in told.silent)
         yield text._said(f"not tried: {names} (`--everything` says why)", "dim")
+
+
+def runs(study: Study, tag: str, *, width: int = 100, colour: bool = False) -> str:
+    """The training runs of a stage or a knob, a line each."""
+    lines = (
+        (
+            f"{run.stage} {run.knob}, seed {run.seed}",
+            f"{_reached(run)}  {', '.join(c.label for c in run.recipe) or 'start'}",
+        )
+        for run in tagged(study.runs, tag)
+    )
+    return text._printed((text._pairs(lines),), width=width, colour=colour)
+
+
+def _reached(run: Run) -> str:
+    return run.failed or ("" if run.score is None else number(run.score, 4))
 
 
 def as_json(study: Study, *, indent: int = 2) -> str:

@@ -27,8 +27,9 @@ def feasible(runs: Sequence[Run], *, gradient_norm: float | None = None) -> Tier
             ok=False,
             says=f"the gradients' norm is {gradient_norm:.2g}, not between {LEAST_NORM:g} and {MOST_NORM:g}",
         )
+    norm = f"; the gradients' norm is {gradient_norm:.2g}" if gradient_norm is not None else ""
     return Tier(
-        name="feasible", ok=True, says=f"{len(runs)} of {len(runs)} seeds train to their end, and the loss falls"
+        name="feasible", ok=True, says=f"{len(runs)} of {len(runs)} seeds train to their end, and the loss falls{norm}"
     )
 
 

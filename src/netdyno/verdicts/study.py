@@ -75,6 +75,11 @@ def scores_of(runs: Iterable[Run], recipe: Sequence[Change], *, updates: int | N
     }
 
 
+def tagged(runs: Iterable[Run], tag: str) -> tuple[Run, ...]:
+    """The runs of a stage, or of a knob (ledger A-294)."""
+    return tuple(run for run in runs if tag in (run.stage, run.knob))
+
+
 def best_of(candidates: Mapping[int, Scores]) -> int | None:
     """The index of the highest mean over the seeds that all of those have who have the most; None for none.
 
