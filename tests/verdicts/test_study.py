@@ -61,6 +61,12 @@ def test_settings_that_cannot_be_told_from_the_chosen_one_stand_beside_it():
     assert study.among(scores, 1, 0.95) == (0, 1)
 
 
+def test_a_setting_with_one_seed_is_measured_by_the_noise_of_other_pairs():
+    scores = {0: {1: 0.90}, 1: {1: 0.91, 2: 0.92, 3: 0.90}, 2: {1: 0.42}}
+    noise = (0.03, 0.01, 0.02, 0.04, 0.00)
+    assert study.among(scores, 1, 0.95, noise=noise) == (0, 1)
+
+
 def test_what_fails_on_a_seed_is_no_candidate():
     assert study.best_of({0: {1: 0.99}, 1: {1: 0.5, 2: 0.5}}) == 1
     assert study.best_of({0: {}}) is None

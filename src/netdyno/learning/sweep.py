@@ -18,6 +18,8 @@ FRESH = 1000
 MORE = 500
 # Seeds of a race: it only chooses what is confirmed.
 RACED = 3
+# Of which settings cannot be told from the winner: a remark beside a verdict, so no other claim pays for it.
+ALIKE = 0.95
 # A race goes on with the better half; the control always runs along.
 HALF = 0.5
 
@@ -124,7 +126,8 @@ def _swept(
     pairs = len(control.keys() & treatment.keys())
     options = [_control(trainings, recipe), *_options(trainings, changes, recipe, level)]
     options[winner + 1] = _with_effect(options[winner + 1], effect)
-    alike = tuple(at + 1 for at in verdicts.among(raced, winner, level))
+    noise = [treatment[seed] - control[seed] for seed in control.keys() & treatment.keys()]
+    alike = tuple(at + 1 for at in verdicts.among(raced, winner, ALIKE, noise=noise))
     kept = verdicts.is_better(effect, pairs=pairs, least_gain=least_gain)
     no_better = verdicts.is_no_better(effect, least_gain=least_gain)
     verdict = "kept" if kept else "no better" if no_better else "not distinguishable"

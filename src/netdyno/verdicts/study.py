@@ -90,13 +90,26 @@ def best_of(candidates: Mapping[int, Scores]) -> int | None:
     return max(whole, key=lambda at: (fmean(whole[at].values()), -at), default=None)
 
 
-def among(candidates: Mapping[int, Scores], chosen: int, level: float) -> tuple[int, ...]:
-    """Which settings cannot be told from the chosen one: an interval of settings and not a point (ledger A-165)."""
+def among(
+    candidates: Mapping[int, Scores], chosen: int, level: float, *, noise: Sequence[float] = ()
+) -> tuple[int, ...]:
+    """Which settings cannot be told from the chosen one: an interval of settings and not a point (ledger A-165).
+
+    `noise` are differences of other pairs of one comparison: a race leaves most settings behind after a seed or two, too few
+    for a deviation of their own.
+    """
     alike = [chosen]
     for at, scores in candidates.items():
+        common = scores.keys() & candidates[chosen].keys()
+        if at == chosen or not common:
+            continue
         found = effect(scores, candidates[chosen], level)
-        pairs = len(scores.keys() & candidates[chosen].keys())
-        if at != chosen and not is_better(found, pairs=pairs):
+        if len(noise) > 1:
+            half = t_quantile((1 + level) / 2, len(noise) - 1) * stdev(noise) / math.sqrt(len(common))
+            told = found is not None and found.middle > half
+        else:
+            told = is_better(found, pairs=len(common))
+        if not told:
             alike.append(at)
     return tuple(sorted(alike))
 
