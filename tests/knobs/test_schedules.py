@@ -100,7 +100,10 @@ def test_a_warm_up_rises_from_its_first_update_to_the_rate_and_then_the_course_b
 
 @pytest.mark.parametrize("course", ["one-cycle", "plateau"])
 def test_no_warm_up_is_joined_to_what_rises_itself_or_is_not_known_before(course):
-    assert Warmup().refuses(Schedule(course).turned(setup())) is not None
+    both = Schedule(course).turned(setup())
+    assert Warmup().refuses(both) is not None
+    with pytest.raises(NetdynoError, match="cannot warm up before"):
+        Warmup().turned(both)
 
 
 def test_a_warm_up_longer_than_half_the_run_is_refused():

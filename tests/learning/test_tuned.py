@@ -80,6 +80,19 @@ def test_the_recall_of_the_rarest_class_has_its_interval():
     assert row.tail.middle == pytest.approx(row.score.middle / 2)
 
 
+def test_the_luckiest_on_fresh_seeds_is_not_what_the_others_are_compared_with():
+    def trained(recipe, seed):
+        name = recipe[0].settings["name"]
+        lucky = 0.2 if name == "bad" and seed > 10 else 0.0
+        score = {"good": 0.8, "bad": 0.7}[name] + lucky + 0.001 * seed
+        return Run(stage="optim", knob="optimizer", recipe=recipe, seed=seed, updates=9, batch_size=8, score=score)
+
+    rows = {row.name: row for row in both(trained)}
+    assert rows["good"].behind is None  # it is the reference
+    assert rows["bad"].behind.middle < 0
+    assert all(row.alike for row in rows.values())
+
+
 def real(subject):
     return lambda recipe, seed: train(subject, seed=seed, recipe=recipe, stage="optim", knob="tuned", evaluations=1)
 

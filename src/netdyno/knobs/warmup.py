@@ -52,6 +52,12 @@ class Warmup:
         return tuple(one for one in offered if one.refuses(setup) is None)
 
     def turned(self, setup: Setup) -> Setup:
+        if not known_before(setup.schedule):
+            raise NetdynoError(
+                f"cannot warm up before `{type(setup.schedule).__name__}`",
+                because="what it does at each update is not known before it begins, or it rises by itself",
+                hint="take the warm-up or that course, not both",
+            )
         course = setup.schedule if setup.schedule is not None else Constant()
         return replace(setup, schedule=Warmed(course, self.updates(setup)))
 

@@ -31,13 +31,15 @@ Trained = Callable[[Recipe, int], Run]
 class Row:
     """One choice at its best recipe: what it reached on fresh seeds, beside the best choice of all.
 
-    `behind` is the best one's score less its own, paired by seed; `alike` whether that may be noise. `classes` is the mean recall of each class,
-    `tail` that of the rarest. `failed` tells why a choice has no scores.
+    The best of all is the one that was best in tuning: named by fresh seeds it would be the luckiest on them, and the others would look behind.
+    `behind` is its score less the row's own, paired by fresh seed; `alike` whether that may be noise. `classes` is the mean recall of each
+    class, `tail` that of the rarest. `failed` tells why a choice has no scores.
     """
 
     name: str
     recipe: Recipe = ()
     tries: int = 0
+    tuned: float | None = None  # its mean score in tuning, which chose its recipe and is flattered by that
     scores: dict[int, float]
     score: Interval | None = None
     behind: Interval | None = None
@@ -59,7 +61,7 @@ def compared(
     level: float = LEVEL,
     listener: Listener = silent,
 ) -> tuple[Row, ...]:
-    """Each choice's recipes on the tuning seeds, its best one on fresh seeds; best choice first. Every choice must have as many recipes."""
+    """Each choice's recipes on the tuning seeds, its best one on fresh seeds; highest score first. Every choice must have as many recipes."""
     counts = {len(recipes) for recipes in choices.values()}
     if len(counts) > 1:
         raise ValueError(f"an unequal tuning budget: {sorted(counts)} recipes")
@@ -87,7 +89,7 @@ def _row(
     recalls = [run.classes for run in whole if run.classes]
     tails = [recall[rarest] for recall in recalls if rarest is not None and rarest < len(recall)]
     return Row(
-        name=name, recipe=recipes[chosen], tries=tries, scores=reached,
+        name=name, recipe=recipes[chosen], tries=tries, tuned=fmean(scores[chosen].values()), scores=reached,
         score=t_interval(list(reached.values()), level, unbounded=float("inf")) if reached else None,
         classes=tuple(fmean(column) for column in zip(*recalls, strict=True)),
         tail=t_interval(tails, level, unbounded=float("inf")) if tails else None,
@@ -97,21 +99,18 @@ def _row(
 
 
 def _beside_the_best(rows: Sequence[Row], level: float) -> tuple[Row, ...]:
-    best = max(
-        (row for row in rows if row.score is not None and row.failed is None),
-        key=lambda row: row.score.middle if row.score else 0.0,
-        default=None,
-    )
+    whole = [row for row in rows if row.tuned is not None and row.scores and row.failed is None]
+    best = max(whole, key=lambda row: row.tuned or 0.0, default=None)
     if best is None:
         return tuple(rows)
+    # All claims "behind" of a table together are wrong as seldom as one of `level` (Bonferroni).
+    each = 1 - (1 - level) / max(1, len(rows) - 1)
     found = []
     for row in rows:
-        behind = verdicts.effect(row.scores, best.scores, level)
+        behind = verdicts.effect(row.scores, best.scores, each) if row is not best else None
         pairs = len(row.scores.keys() & best.scores.keys())
-        alike = row is best or (
-            behind is not None and row.failed is None and not verdicts.is_better(behind, pairs=pairs)
-        )
-        found.append(replace(row, behind=behind if row is not best else None, alike=alike))
+        close = behind is not None and row.failed is None and not verdicts.is_better(behind, pairs=pairs)
+        found.append(replace(row, behind=behind, alike=row is best or close))
     return tuple(sorted(found, key=lambda row: -row.score.middle if row.score else float("inf")))
 
 
