@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from netdyno.knobs._base import catalogue
+from netdyno.knobs._base import catalogue, turned
 from netdyno.learning import joint, search
-from netdyno.learning.run import setup_of, train
+from netdyno.learning.run import evaluated, feed_of, setup_of, train, trained
 from netdyno.learning.trainings import Trainings
 from netdyno.records.study import Run, Study, StudyPlan
 from netdyno.records.trial import Change
@@ -211,17 +211,27 @@ def benched(name: str, folder: Path, *, minutes: float, seeds: int) -> Row:
     )
     alone, trials = by_optuna(workload, folder, updates=spent)
     print(f"{name}: Optuna alone, {trials} runs; best {[change.label for change in alone]}", flush=True)
-    judged = setup_of(replace(workload, val=lambda: splits()[2]))
+    judge = replace(workload, val=lambda: splits()[2])
     sides = {"start": (), "staged": study.recipe, "alone": alone}
-    scores = {side: tuple(final(judged, recipe, FRESH + at) for at in range(seeds)) for side, recipe in sides.items()}
+    scores = {
+        side: tuple(final(workload, judge, recipe, FRESH + at) for at in range(seeds)) for side, recipe in sides.items()
+    }
     row = Row(name=name, updates=spent, trials=trials, staged=study.recipe, alone=alone, scores=scores)
     kept.write_bytes(msgspec.json.encode(row))
     return row
 
 
-def final(setup: Any, recipe: tuple[Change, ...], seed: int) -> float:
-    """The score on the test samples; a run that fails has got nothing right."""
-    return train(setup, seed=seed, recipe=recipe, stage="deploy", knob="test").score or 0.0
+def final(workload: Workload, judge: Workload, recipe: tuple[Change, ...], seed: int) -> float:
+    """The score on the test samples; a run that fails has got nothing right.
+
+    Training sees the validation samples, as early stopping reads them; `judge` has the test samples in their place.
+    """
+    setup = turned(recipe, setup_of(workload))
+    run, model = trained(setup_of(workload), seed=seed, recipe=recipe, stage="deploy", knob="test")
+    if model is None or run.failed is not None:
+        return 0.0
+    feed = feed_of(setup, judge.datasets()[0], seed=seed)
+    return evaluated(judge, model, setup.forward, feed, torch.device("cpu")).score
 
 
 def staged(name: str, folder: Path, *, minutes: float) -> Study:
