@@ -167,7 +167,7 @@ class _Finder(cst.CSTVisitor):
             value = small.value if isinstance(small, cst.Assign | cst.AnnAssign) else None
             if isinstance(value, cst.Call) and _called(value) == "Workload":
                 self.statements.append(node)
-                target = small.targets[0].target if isinstance(small, cst.Assign) else small.target  # type: ignore[union-attr]
+                target = small.targets[0].target if isinstance(small, cst.Assign) else small.target  # type: ignore[attr-defined]
                 self.declared[_code(target)] = {
                     argument.keyword.value: _code(argument.value)
                     for argument in value.args

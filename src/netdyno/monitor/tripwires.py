@@ -212,13 +212,12 @@ class Tripwires(Gauge):
         each update.
         """
         history = self.losses.get(id(optimizer))
-        alone = len(self.losses) == 1 and history is not None and observer.updates >= FIRST
+        alone = len(self.losses) == 1 and observer.updates >= FIRST
         elsewhere = self.clip_tells or not self.gradients.small(optimizer)
-        if alone and elsewhere and self._stop is None and not (observer.facts.scaler_used or history.suspicious):
-            most = history.most
-            self._usual = (-most, most)
-        else:
-            self._usual = (0.0, -1.0)
+        most = -1.0
+        if history is not None and alone and elsewhere and self._stop is None:
+            most = -1.0 if observer.facts.scaler_used or history.suspicious else history.most
+        self._usual = (-most, most)
 
     def _before(self, optimizer: Any, observer: Any) -> None:
         loss = observer._loss
