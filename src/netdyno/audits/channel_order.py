@@ -21,6 +21,8 @@ ENOUGH = 30
 DEVIATIONS, SPREADS = 6.0, 0.2
 # Reversed, it is the same difference again: within a third.
 ALIKE = 1.5
+# And each channel is then that of training, within so many standard errors.
+CHANCE = 4.0
 
 
 @audit(modalities=("images",))
@@ -35,7 +37,7 @@ def channel_order(view: View) -> Finding | None:
             continue
         theirs = _leaning(part)
         ratio = -theirs.mean() / mine.mean()
-        if not _beyond(theirs) or not 1 / ALIKE < ratio < ALIKE:
+        if not _beyond(theirs) or not 1 / ALIKE < ratio < ALIKE or not _mirrored(view.train, part):
             continue
         return wrong(
             f"the first channel less the last is {mine.mean():+.3g} in training and {theirs.mean():+.3g} in {part.name}: red and blue "
@@ -43,7 +45,7 @@ def channel_order(view: View) -> Finding | None:
             fix="read both in one order of channels (`image[:, :, ::-1]` turns BGR into RGB)",
             because={"training": float(mine.mean()), "other": float(theirs.mean()), "ratio": float(ratio)},
             exhibits=(shown(view, part, 0), shown(view, view.train, 0)),
-            confidence=0.9 if _mirrored(view.train, part) else 0.6,
+            confidence=0.9,
             explains=("covariate-shift",),
         )
     return None
@@ -64,16 +66,17 @@ def _beyond(leaning: Array) -> bool:
 
 
 def _mirrored(train: Part, part: Part) -> bool:
-    """Whether mean and spread of the channels fit better in reverse, all of them."""
+    """Whether the channels in reverse are those of training but for chance, all three: other scenes lean the other way too."""
     mine, theirs = (_channels(each) for each in (train, part))
-    scale = mine.std() or 1.0
-    as_is, turned = np.abs(theirs - mine).max() / scale, np.abs(theirs[::-1] - mine).max() / scale
-    return bool(turned < as_is / 2)
+    chance = np.sqrt(mine.var(0) / len(mine) + theirs.var(0) / len(theirs))
+    turned = np.abs(theirs.mean(0)[::-1] - mine.mean(0))
+    return bool((turned <= CHANCE * chance).all())
 
 
 def _channels(part: Part) -> Array:
+    """The mean of each channel, by picture."""
     x = np.nan_to_num(np.asarray(part.x, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    return np.asarray(x.mean((0, 2, 3)))
+    return np.asarray(x.mean((2, 3)))
 
 
 def _reversed(part: Part) -> Part:
