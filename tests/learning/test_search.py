@@ -270,3 +270,16 @@ def test_a_joint_search_finds_what_the_knobs_offer(tmp_path, clock):
     assert [(one.knob, one.field) for one in space] == [("sharpness", "value"), ("placebo", None)]
     assert space[0].low < 0.1
     assert space[0].high > 10.0
+
+
+def test_a_passenger_of_a_joint_recipe_is_put_out(clock):
+    """It wins nothing, and was drawn because every knob is drawn."""
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    helps, passenger = (
+        Change(id="sharpness", settings={"value": 1.0}),
+        Change(id="sharpness-too", settings={"value": 10.0}),
+    )
+    harms = Change(id="sharpness", settings={"value": 10.0})
+    assert joint.without_passengers(field, (helps, passenger), (), stage="optim", seeds=(1, 2, 3, 4, 5, 6))[0] == helps
+    assert joint.without_passengers(field, (harms,), (), stage="optim", seeds=(1, 2, 3)) == ()
+    assert joint.without_passengers(field, (helps,), (), stage="optim", seeds=(1, 2, 3)) == (helps,)

@@ -16,6 +16,8 @@ from netdyno.records.trial import Change
 
 # How far beyond the settings that a knob offers the search may go, either way.
 BEYOND = 3.0
+# Of a joint search's time, the part that searches.
+SEARCHED = 0.7
 # Trials before TPE begins to draw conclusions; the first are spread out.
 SPREAD = 5
 
@@ -128,16 +130,40 @@ def search(
         return fmean(scores)
 
     done = len([each for each in study.trials if each.state.is_finished()])
+    deadline = trainings.deadline
+    if deadline is not None:  # the rest is for taking passengers out
+        trainings.deadline = trainings.clock() + SEARCHED * (deadline - trainings.clock())
     for number in range(done, trials):
         trainings.listener(Event(f"searching the stage {stage} jointly", number, trials))
         study.optimize(objective, n_trials=1)
         if over:
             break
+    trainings.deadline = deadline
     whole = [each for each in study.trials if each.value is not None and math.isfinite(each.value)]
     if not whole:
         return recipe
     best = max(whole, key=lambda each: each.value or 0.0)
     return tuple(Change(id=each["id"], settings=each["settings"]) for each in best.user_attrs["recipe"])
+
+
+def without_passengers(
+    trainings: Trainings, found: tuple[Change, ...], recipe: tuple[Change, ...], *, stage: Stage, seeds: Sequence[int]
+) -> tuple[Change, ...]:
+    """What a joint search found, less the changes that win nothing in it: TPE sets every knob, whether it matters or not.
+
+    One change after the other is taken back to what `recipe` has; where the mean score over `seeds` is no lower without it,
+    it stays away. What is left is confirmed as a whole.
+    """
+    for change in [each for each in found if each not in recipe]:
+        before = [each for each in recipe if each.id == change.id]
+        less = (*(each for each in found if each.id != change.id), *before)
+        try:
+            scores, others = (trainings.scores(each, seeds, stage=stage, knob="joint") for each in (less, found))
+        except TimeIsUpError:
+            break
+        if len(scores) == len(seeds) and (len(others) < len(seeds) or fmean(scores.values()) >= fmean(others.values())):
+            found = less
+    return found
 
 
 def _made(trainings: Trainings, recipe: tuple[Change, ...], seed: int, stage: Stage, trial: Any) -> Run:

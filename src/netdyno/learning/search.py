@@ -24,7 +24,7 @@ from netdyno.knobs._base import broken, catalogue
 from netdyno.learning import joint
 from netdyno.learning.answers import latency_s, priced
 from netdyno.learning.run import setup_of, train
-from netdyno.learning.sweep import FRESH, confirm, in_words, sweep
+from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, sweep
 from netdyno.learning.trainings import TimeIsUpError, Trainer, Trainings
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
@@ -279,6 +279,7 @@ def _joint(search: Search, study: Study, stage: Stage) -> Study:
         trainings, kinds, study.recipe, stage=stage, seeds=seeds, name=study.id,
         folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
     )  # fmt: skip
+    found = joint.without_passengers(trainings, found, study.recipe, stage=stage, seeds=plan.seeds[:RACED])
     if len(found) == len(study.recipe) and all(change in study.recipe for change in found):
         return study
     return search.save(_confirmed_jointly(search, study, stage, found))
