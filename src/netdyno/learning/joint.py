@@ -16,8 +16,6 @@ from netdyno.records.trial import Change
 
 # How far beyond the settings that a knob offers the search may go, either way.
 BEYOND = 3.0
-# Of a joint search's time, the part that searches.
-SEARCHED = 0.7
 # Trials before TPE begins to draw conclusions; the first are spread out.
 SPREAD = 5
 
@@ -130,15 +128,11 @@ def search(
         return fmean(scores)
 
     done = len([each for each in study.trials if each.state.is_finished()])
-    deadline = trainings.deadline
-    if deadline is not None:  # the rest is for taking passengers out
-        trainings.deadline = trainings.clock() + SEARCHED * (deadline - trainings.clock())
     for number in range(done, trials):
         trainings.listener(Event(f"searching the stage {stage} jointly", number, trials))
         study.optimize(objective, n_trials=1)
         if over:
             break
-    trainings.deadline = deadline
     whole = [each for each in study.trials if each.value is not None and math.isfinite(each.value)]
     if not whole:
         return recipe

@@ -37,6 +37,8 @@ from netdyno.verdicts import study as verdicts
 STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
 # Of a stage's budget, what a joint search gets when the sweeps are over.
 JOINT = 0.35
+# Of that, the part that searches.
+SEARCHED = 0.7
 # Selection seeds of a joint search: more trials of fewer seeds find more, and what they find is confirmed anyway.
 JOINT_SEEDS = 2
 MOST_JOINT = 60
@@ -202,8 +204,7 @@ def _stage(stage: Stage) -> Step:
         try:
             trainings.deadline = began + budget * (1 - JOINT)
             study = _sweeps(search, study, stage)
-            trainings.deadline = began + budget
-            study = _joint(search, study, stage)
+            study = _joint(search, study, stage, deadline=began + budget)
         finally:
             trainings.stage, trainings.deadline = None, None
         spent = {**study.spent, stage: study.spent.get(stage, 0.0) + search.trainings.spent - before}
@@ -266,7 +267,7 @@ def _adopted(study: Study, found: Sweep) -> Study:
     return replace(study, sweeps=(*study.sweeps, found), recipe=recipe)
 
 
-def _joint(search: Search, study: Study, stage: Stage) -> Study:
+def _joint(search: Search, study: Study, stage: Stage, *, deadline: float) -> Study:
     """Optuna over all knobs of the stage at once; what it finds is confirmed like everything else."""
     kinds = knobs_of(stage, search.plan)
     no = joint.unavailable()
@@ -275,10 +276,13 @@ def _joint(search: Search, study: Study, stage: Stage) -> Study:
         return study if no is None or said in study.failures else replace(study, failures=(*study.failures, said))
     plan, trainings = search.plan, search.trainings
     seeds = plan.seeds[:JOINT_SEEDS]
+    now = search.clock()
+    trainings.deadline = now + SEARCHED * (deadline - now)  # the rest is for putting passengers out
     found = joint.search(
         trainings, kinds, study.recipe, stage=stage, seeds=seeds, name=study.id,
         folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
     )  # fmt: skip
+    trainings.deadline = deadline
     found = joint.without_passengers(trainings, found, study.recipe, stage=stage, seeds=plan.seeds[:RACED])
     if len(found) == len(study.recipe) and all(change in study.recipe for change in found):
         return study
