@@ -15,6 +15,7 @@ import torch
 from netdyno.arms.in_process import InProcessArm
 from netdyno.arms.last_words import told
 from netdyno.arms.processes import die_with_parent
+from netdyno.errors import ArmError
 from netdyno.records.base import Noun
 from netdyno.records.trial import Change
 from netdyno.targets.workload import load
@@ -95,19 +96,28 @@ def _keep_sockets_in(folder: str) -> None:
 def _serve(pipe: "Connection[Any, Any]") -> None:
     try:
         with _built(pipe.recv()) as arm:
-            pipe.send(Answer(value=arm.checksum(), setup_s=arm.setup_s))
-            while True:
-                what, *given = pipe.recv()
-                if what == "close":
-                    return
-                value = getattr(arm, what)(*given)
-                pipe.send(Answer(value=value, setup_s=arm.setup_s))
+            _answer(pipe, arm)
     except (EOFError, BrokenPipeError):
         return
     except BaseException as error:
-        # A killed loader worker makes itself heard by a signal, so an error may also come between two orders.
         with contextlib.suppress(OSError):
             pipe.send(told(error, doing="waiting for its turn"))
+
+
+def _answer(pipe: "Connection[Any, Any]", arm: InProcessArm) -> None:
+    try:
+        pipe.send(Answer(value=arm.checksum(), setup_s=arm.setup_s))
+        while True:
+            what, *given = pipe.recv()
+            if what == "close":
+                return
+            value = getattr(arm, what)(*given)
+            pipe.send(Answer(value=value, setup_s=arm.setup_s))
+    except (EOFError, BrokenPipeError, ArmError):
+        raise
+    except Exception as error:
+        # A killed loader worker makes itself heard by a signal, so an error may also come between two orders.
+        raise arm.told(error, "waiting for its turn") from error
 
 
 def _built(order: Order) -> InProcessArm:

@@ -162,7 +162,7 @@ class InProcessArm:
             with _limited(self._limit_s):
                 yield
         except (Exception, SystemExit) as error:
-            failure = self._told(error, doing)
+            failure = self.told(error, doing)
             with contextlib.suppress(Exception):
                 self.close()
             raise failure from error
@@ -171,7 +171,8 @@ class InProcessArm:
                 self.close()
             raise
 
-    def _told(self, error: BaseException, doing: str) -> ArmError:
+    def told(self, error: BaseException, doing: str) -> ArmError:
+        """What the side died of, with the loader worker that it lost."""
         lost = self._batches.lost() if hasattr(self, "_batches") else None
         failure = told(error, doing=doing)
         if lost is None:
