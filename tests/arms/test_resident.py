@@ -36,7 +36,8 @@ def zygote(zygotes_folder):
         made = Zygote()
     with made:
         yield made
-    assert not list(zygotes_folder.iterdir())
+    # torch keeps a cache of compiled code there from the first step on, unless this process has chosen a place already.
+    assert not [each for each in zygotes_folder.iterdir() if not each.name.startswith("torchinductor_")]
 
 
 @pytest.fixture
