@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ class Observer:
         self.boundary = []
         self.event = "data fwd bwd step0"
         self.losses = []
+        self.account = SimpleNamespace(exact=False)
         self.wall = self.waiting = 0
 
     def work(self, nanoseconds, waiting=0):

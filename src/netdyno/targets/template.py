@@ -123,6 +123,7 @@ Shapes = Workload(
     # threads=1,                      # what your program gives to torch.set_num_threads
     item="image",  # what a sample is called in reports
     # forward=lambda model, batch: model(*batch[:-1]),   # how the model is called, when that is different
+    # teacher=lambda: trained(),                          # a trained model that `netdyno learn` may distil from
     # log=lambda model, loss: ...,                       # what your loop writes down each step, if it costs time
     allowed=Tolerance(
         loss=0.02,  # the final validation loss may differ by this share, beyond what reordered sums do
