@@ -210,7 +210,9 @@ class TraceML(Rider):
         import traceml_ai
 
         self.server = subprocess.Popen(
-            [str(Path(sys.executable).parent / "traceml"), "serve"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [str(Path(sys.executable).parent / "traceml"), "serve"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self.tracer = traceml_ai
         self.tracer.init(mode="auto", on_missing_aggregator="raise")
