@@ -44,10 +44,8 @@ def space(kinds: dict[str, type[Any]], trainings: Trainings, recipe: tuple[Chang
     setup = turned(recipe, trainings.setup)
     found = []
     for name, kind in kinds.items():
-        first = kind()
-        if first.refuses(setup):
-            continue
-        changes = tuple(written(one) for one in first.settings(setup) if one.refuses(setup) is None)
+        # A knob's first setting may make no sense where another does: each is asked.
+        changes = tuple(written(one) for one in kind().settings(setup) if one.refuses(setup) is None)
         if changes:
             found.append(_dimension(name, kind, changes))
     return tuple(found)
