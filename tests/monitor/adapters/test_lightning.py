@@ -88,6 +88,7 @@ def test_what_raises_is_in_the_journal_and_raises(tmp_path, name):
 
 
 def test_parts_are_found(tmp_path, name):
+    package(name)
     seen = callback(tmp_path)
     subjects = []
     seen.on_train_epoch_end = lambda *_: subjects.append(seen.watch.subject)
