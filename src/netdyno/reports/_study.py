@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from netdyno.records.measured import Interval
-from netdyno.records.study import Curve, Run, Rung, Study, Sweep
+from netdyno.records.study import Curve, Option, Run, Rung, Study, Sweep
 from netdyno.records.trial import Change
 from netdyno.reports import _info as info
 from netdyno.reports import text
@@ -133,7 +133,7 @@ def _sweep(sweep: Sweep) -> SweepInfo:
             (
                 option.says,
                 option.refused or option.failed or ("" if option.mean is None else number(option.mean, 4)),
-                ranged(option.effect) if option.effect is not None and len(option.scores) > 1 else "",
+                _effect(option, together=sweep.knob.startswith("joint ")),
             )
             for option in sweep.options
         ),
@@ -141,6 +141,13 @@ def _sweep(sweep: Sweep) -> SweepInfo:
         curves=sweep.curves,
         seconds=duration(sweep.seconds),
     )
+
+
+def _effect(option: Option, *, together: bool) -> str:
+    """What a setting changes; of a joint recipe only all of it was measured, and no part alone."""
+    if option.effect is None or len(option.scores) < 2:
+        return ""
+    return "with the others" if together else ranged(option.effect)
 
 
 def ranged(interval: Interval) -> str:
