@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Broken(NamedTuple):
@@ -37,3 +37,24 @@ def modules(room: str) -> Iterator[tuple[str, ModuleType | Broken]]:
             yield plugin_id(name), importlib.import_module(name)
         except Exception as error:
             yield plugin_id(name), Broken(plugin_id(name), f"{type(error).__name__}: {error}")
+
+
+def classes(room: str) -> dict[str, type[Any] | Broken]:
+    """The class of every plug-in of `room` by its id; it is called as the file is, in CamelCase."""
+    return {name: _class_in(name, module) for name, module in modules(room)}
+
+
+def _class_in(name: str, module: ModuleType | Broken) -> Any:
+    if isinstance(module, Broken):
+        return module
+    wanted = "".join(part.capitalize() for part in name.split("-"))
+    return getattr(module, wanted, None) or Broken(name, f"`{module.__name__}` has no class `{wanted}`")
+
+
+def class_id(kind: type[Any]) -> str:
+    """The id that a plug-in's class stands for.
+
+    >>> class_id(type("PinMemory", (), {}))
+    'pin-memory'
+    """
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__).lstrip("-")

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
-from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 import psutil
@@ -74,21 +73,14 @@ def broken() -> tuple[plugins.Broken, ...]:
 
 @cache
 def _scanned() -> dict[str, Any]:
-    return {name: _class_of(name, module) for name, module in plugins.modules("interventions")}
-
-
-def _class_of(name: str, module: ModuleType | plugins.Broken) -> Any:
-    if isinstance(module, plugins.Broken):
-        return module
-    wanted = "".join(part.capitalize() for part in name.split("-"))
-    return getattr(module, wanted, None) or plugins.Broken(name, f"`{module.__name__}` has no class `{wanted}`")
+    return plugins.classes("interventions")
 
 
 def written(intervention: Intervention) -> Change:
     """The intervention as data."""
     fields = dataclasses.fields(intervention)  # type: ignore[arg-type]
-    name = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in type(intervention).__name__)
-    return Change(id=name.lstrip("-"), settings={field.name: getattr(intervention, field.name) for field in fields})
+    settings = {field.name: getattr(intervention, field.name) for field in fields}
+    return Change(id=plugins.class_id(type(intervention)), settings=settings)
 
 
 def read(change: Change) -> Intervention:

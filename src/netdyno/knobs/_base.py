@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
@@ -89,21 +88,14 @@ def broken() -> tuple[plugins.Broken, ...]:
 
 @cache
 def _scanned() -> dict[str, Any]:
-    return {name: _class_of(name, module) for name, module in plugins.modules("knobs")}
-
-
-def _class_of(name: str, module: ModuleType | plugins.Broken) -> Any:
-    if isinstance(module, plugins.Broken):
-        return module
-    wanted = "".join(part.capitalize() for part in name.split("-"))
-    return getattr(module, wanted, None) or plugins.Broken(name, f"`{module.__name__}` has no class `{wanted}`")
+    return plugins.classes("knobs")
 
 
 def written(knob: Knob) -> Change:
     """The setting as data."""
     fields = dataclasses.fields(knob)  # type: ignore[arg-type]
-    name = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in type(knob).__name__)
-    return Change(id=name.lstrip("-"), settings={field.name: getattr(knob, field.name) for field in fields})
+    settings = {field.name: getattr(knob, field.name) for field in fields}
+    return Change(id=plugins.class_id(type(knob)), settings=settings)
 
 
 def read(change: Change) -> Knob:

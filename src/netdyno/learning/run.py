@@ -104,8 +104,7 @@ def trained(
     began = clock()
     session: Session | None = None
     failed: str | None = None
-    state = random_state()
-    with state:
+    with random_state():
         try:
             setup = turned(recipe, setup)
             session = Session.begin(setup, seed=seed)

@@ -65,16 +65,6 @@ def is_no_better(found: Interval | None, *, least_gain: float = 0.0) -> bool:
     return found is not None and found.high <= least_gain
 
 
-def scores_of(runs: Iterable[Run], recipe: Sequence[Change], *, updates: int | None = None) -> dict[int, float]:
-    """What a recipe reached by seed; failed runs are left out."""
-    wanted = tuple(recipe)
-    return {
-        run.seed: run.score
-        for run in runs
-        if run.recipe == wanted and run.score is not None and (updates is None or run.updates == updates)
-    }
-
-
 def tagged(runs: Iterable[Run], tag: str) -> tuple[Run, ...]:
     """The runs of a stage, or of a knob (ledger A-294)."""
     return tuple(run for run in runs if tag in (run.stage, run.knob))
