@@ -8,8 +8,10 @@ from typing import Any
 from netdyno.knobs._base import read, turned, written
 from netdyno.learning.trainings import TimeIsUpError, Trainings
 from netdyno.progress import Event
+from netdyno.records.measured import Interval
 from netdyno.records.study import Curve, Option, Sweep
 from netdyno.records.trial import Change
+from netdyno.stats.spread import t_quantile
 from netdyno.verdicts import study as verdicts
 
 # Fresh seeds begin here: none of them chose what they confirm. Seeds of a plan are small numbers.
@@ -22,6 +24,9 @@ RACED = 3
 ALIKE = 0.95
 # A race goes on with the better half; the control always runs along.
 HALF = 0.5
+# A second look is worth its runs where the first shows at least this share of what both would have to show: of noise alone hardly
+# any such difference comes, and from below it hardly any gets there.
+WITHIN_REACH = 0.6
 
 
 def sweep(
@@ -118,6 +123,10 @@ def _swept(
         none = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
         return _with(blank, options=none, verdict="failed", says="no setting trains to its end")
     best = with_change(recipe, changes[winner])
+    lead = verdicts.effect(_on(trainings, recipe, raced_on), raced[winner], level)
+    if lead is not None and lead.middle <= least_gain:
+        told = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
+        return _with(blank, options=told, verdict="not distinguishable", says=_lost(changes[winner], lead, len(raced[winner])))
     fresh = [FRESH + seed for seed in seeds]
     control, treatment = confirm(
         trainings, recipe, best, fresh, level=level, stage=blank.stage, knob=blank.knob, least_gain=least_gain
@@ -182,7 +191,8 @@ def confirm(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Both on fresh seeds, pair by pair, and on as many again where the first leave it open and a gain is likelier than a loss.
 
-    So a confirmation looks at its interval twice, and `level` must be that of one look. It ends early where a gain is ruled out.
+    So a confirmation looks at its interval twice, and `level` must be that of one look. It ends early where a gain is ruled out, or
+    no likelier than a loss: to give up early claims nothing.
     """
     before: dict[int, float] = {}
     after: dict[int, float] = {}
@@ -195,16 +205,23 @@ def confirm(
                 if run.score is not None:
                     scores[seed] = run.score
             found = verdicts.effect(before, after, level)
-            if len(before) >= verdicts.LEAST_PAIRS and verdicts.is_no_better(found, least_gain=least_gain):
+            if len(before) >= verdicts.LEAST_PAIRS and found is not None and found.middle <= least_gain:
                 return
 
     pairs(seeds)
     first = verdicts.effect(before, after, level)
-    if first is not None and first.low <= least_gain < first.middle:
+    if first is not None and first.low <= least_gain < first.middle and _within_reach(first, len(before), least_gain):
         # Where time runs out, the pairs there are decide: it is still the second look.
         with suppress(TimeIsUpError):
             pairs([MORE + seed for seed in seeds])
     return before, after
+
+
+def _within_reach(first: Interval, pairs: int, least_gain: float) -> bool:
+    """Whether as many pairs again could show a gain, with the spread and about the difference that were seen."""
+    half = (first.high - first.low) / 2
+    shrunk = t_quantile((1 + first.level) / 2, 2 * pairs - 1) / t_quantile((1 + first.level) / 2, pairs - 1) / 2**0.5
+    return first.middle - least_gain >= WITHIN_REACH * half * shrunk
 
 
 def with_change(recipe: tuple[Change, ...], change: Change) -> tuple[Change, ...]:
@@ -254,6 +271,11 @@ def _options(trainings: Trainings, changes: Sequence[Change], recipe: tuple[Chan
 def _seconds(trainings: Trainings, recipe: tuple[Change, ...]) -> float:
     whole = [run.seconds for run in trainings.of(recipe) if run.failed is None]
     return fmean(whole) if whole else 0.0
+
+
+def _lost(change: Change, lead: Interval, seeds: int) -> str:
+    """Why the winner of a race was not confirmed: luck and all it was no better."""
+    return f"not distinguishable from noise: the best of the race, {in_words(change)}, changed the score by {lead.middle:+.4g} on {seeds} seeds"
 
 
 def _says(change: Change, effect: Any, pairs: int, verdict: str) -> str:

@@ -87,6 +87,12 @@ class Trainings:
         self.kept(made)
         return made
 
+    def note(self, run: Run) -> None:
+        """Keep what somebody else made with this budget: a walk through learning rates."""
+        self.spent += run.seconds
+        self.runs.append(run)
+        self.kept(run)
+
     def scores(self, recipe: Sequence[Change], seeds: Sequence[int], *, stage: Stage, knob: str) -> dict[int, float]:
         """Scores of a recipe by seed; a run that failed has none."""
         found = ((seed, self.run(recipe, seed, stage=stage, knob=knob).score) for seed in seeds)
@@ -108,7 +114,7 @@ class Trainings:
 
     def expected_s(self) -> float:
         """What one more run is expected to take: the mean of the last whole ones."""
-        whole = [run.seconds for run in self.runs if run.failed is None][-10:]
+        whole = [run.seconds for run in self.runs if run.score is not None][-10:]
         return sum(whole) / len(whole) if whole else 0.0
 
     def _known(self, recipe: tuple[Change, ...], seed: int) -> Run | None:

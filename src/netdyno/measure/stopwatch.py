@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, NamedTuple
 
 from netdyno.records.measured import Split
+
+if TYPE_CHECKING:  # a service that is timed may run without it
+    import torch
 
 
 class Reading(NamedTuple):
@@ -392,19 +393,23 @@ class DeviceStopwatch(Stopwatch):
     Host phases keep their split; `device_phases` holds the device's seconds per phase once `settle` was called.
     """
 
-    def __init__(self, device: torch.device, clock: Clock | None = None) -> None:
+    def __init__(self, device: "torch.device", clock: Clock | None = None) -> None:
         super().__init__(clock)
         self.device = device
         self._marks: list[tuple[str, torch.cuda.Event]] = []
         self._device: dict[str, float] = {}
 
     def _mark(self, name: str) -> None:
+        import torch
+
         event = torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self.device))
         self._marks.append((name, event))
 
     def start(self, name: str) -> None:
         """Wait for the device, then begin: work that was queued before belongs to no phase."""
+        import torch
+
         torch.cuda.synchronize(self.device)
         super().start(name)
         self._mark(name)
@@ -418,6 +423,8 @@ class DeviceStopwatch(Stopwatch):
 
         The wait is a phase of its own, `rest`: the host did not spend it on what happened to come last.
         """
+        import torch
+
         self._mark("")
         super().phase("rest")
         torch.cuda.synchronize(self.device)
@@ -441,6 +448,6 @@ class DeviceStopwatch(Stopwatch):
         self._device.clear()
 
 
-def stopwatch_for(device: torch.device) -> Stopwatch:
+def stopwatch_for(device: "torch.device") -> Stopwatch:
     """The stopwatch that fits a device."""
     return DeviceStopwatch(device) if device.type == "cuda" else Stopwatch()

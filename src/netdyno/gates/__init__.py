@@ -1,0 +1,1 @@
+"""What must hold before a trained module is exported, one file per item."""

@@ -1,0 +1,69 @@
+"""Times calls that answer rows: seconds of each, the caller's own share, and what the machine did meanwhile. Needs no torch."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from netdyno.measure.stopwatch import Clock, Neighbourhood, between, thread_clock
+
+CpuClock = Callable[[], float]
+# Calls before a burst that are not counted: caches are cold after whoever ran before.
+UNCOUNTED = 2
+
+
+class Burst(NamedTuple):
+    """Some calls in a row. `seconds` are wall seconds of each; `own` seconds per call that are not waiting for strangers.
+
+    `cpu` is CPU time per call over all threads of this process; `foreign` the share of the allowed cores that other programs had.
+    """
+
+    seconds: tuple[float, ...]
+    own: float
+    cpu: float
+    foreign: float
+
+
+def burst(
+    call: Callable[[int], object],
+    *,
+    seconds: float,
+    least: int = 3,
+    most: int = 100_000,
+    clock: Clock | None = None,
+    cpu_clock: CpuClock = time.process_time,
+) -> Burst:
+    """Call `call(i)`, i = 0, 1, …, for about so many seconds, at least `least` times.
+
+    The calling thread's waiting for a core is taken away from its wall time, as in a training step. What pool threads of a runtime
+    wait for a core is not seen there; `cpu` does not know of neighbours at all.
+    """
+    clock = clock or thread_clock()
+    around = Neighbourhood()
+    for i in range(UNCOUNTED):
+        call(i)
+    before, cpu_before = around.read(), cpu_clock()
+    began = last = clock()
+    taken: list[float] = []
+    while len(taken) < most and (len(taken) < least or (last.wall - began.wall) / 1e9 < seconds):
+        call(UNCOUNTED + len(taken))
+        now = clock()
+        taken.append((now.wall - last.wall) / 1e9)
+        last = now
+    cpu = cpu_clock() - cpu_before
+    split = between(began, last)
+    busy = around.read().since(before).busy
+    whole = split.wall * _cores()
+    foreign = min(1.0, max(0.0, busy - cpu) / whole) if busy is not None and whole else 0.0
+    return Burst(tuple(taken), split.own / len(taken), cpu / len(taken), foreign)
+
+
+def elapsed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Wall seconds of one call: a load, a first answer, an export."""
+    began = clock()
+    work()
+    return clock() - began
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
