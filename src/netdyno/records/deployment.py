@@ -263,8 +263,8 @@ class File(Noun, frozen=True, kw_only=True):
 class Manifest(Noun, frozen=True, kw_only=True):
     """What lies in a package: `manifest.json` beside the artefact. A package whose hashes differ is refused.
 
-    `runtime` is the change whose runtime loads `artifact/`; `example` a file of sample inputs, with the answers that the module gave
-    to them: the package proves itself when it is loaded. `warm_up` are the row counts that are run before it calls itself ready.
+    `runtime` is the change whose runtime loads `artifact/`; `example` a file of sample inputs, with the answers that this
+    artefact gave to them when it was built: the package proves itself when it is loaded. `warm_up` are the row counts that are run before it calls itself ready.
     """
 
     schema_version: int = MANIFEST_VERSION

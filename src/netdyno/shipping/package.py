@@ -40,7 +40,7 @@ class Package:
         return self.folder / ARTIFACT
 
     def example(self) -> tuple[Arrays, Arrays]:
-        """Sample inputs, and what the module answered to them."""
+        """Sample inputs, and what this artefact answered to them when it was built."""
         with np.load(self.folder / EXAMPLE, allow_pickle=False) as held:
             inputs = tuple(held[f"input{at}"] for at in range(len(self.manifest.signature.inputs)))
             answers = tuple(held[name] for name in sorted(name for name in held.files if name.startswith("output")))
@@ -64,7 +64,7 @@ class Package:
         return runtimes.checked(runtimes.padded(call, manifest.running.batches), manifest.signature)
 
     def proven(self, call: Call) -> float:
-        """How far the loaded model's answers to the example lie from the module's, relative to their spread.
+        """How far the loaded model's answers to the example lie from those it gave when it was built, relative to their spread.
 
         Raises PackageError beyond what the manifest allows: another machine, or another version, answers otherwise.
         """
@@ -120,7 +120,7 @@ def write(
         shutil.copytree(artifact, fresh / ARTIFACT)
         named = {f"input{at}": array for at, array in enumerate(inputs)}
         named |= {f"output{at:03d}": array for at, array in enumerate(answers)}
-        np.savez(fresh / EXAMPLE, **named)
+        np.savez(fresh / EXAMPLE, allow_pickle=False, **named)
         for name, text in (texts or {}).items():
             (fresh / name).write_text(text)
         whole = replace(manifest, files=tuple(_files(fresh)))
