@@ -143,7 +143,7 @@ class GateCheck(Noun, frozen=True, kw_only=True):
 
 
 class Constraint(Noun, frozen=True, kw_only=True):
-    """One part of the objective: `p99 <= 0.015`. `quantity` is p50 … p99.9, drop, memory, size, rate, energy, cold or first."""
+    """One part of the objective: `p99 <= 0.015`. `quantity` is p50 … p99.9, drop, memory, size, rate, energy, power, cold or first."""
 
     quantity: str
     limit: float
