@@ -34,6 +34,8 @@ class Release:
     dynamic:        whether calls may have different numbers of rows.
     resize:         (inputs, size) -> inputs at another resolution, to try smaller images (ledger A-112); `sizes` are what may be tried.
     train:          (model) -> None, quantisation-aware fine-tuning: trains the prepared module in place (ledger A-273).
+    score:          mean quality on the validation data as training reported it: the gate says when the module given does not reach it.
+    allow:          items of the gate that fail on purpose, such as `repeat-determinism` for Monte-Carlo dropout: they become warnings.
     """
 
     model: Callable[[], nn.Module]
@@ -52,6 +54,8 @@ class Release:
     resize: Callable[[Tensor, int], Tensor] | None = None
     sizes: tuple[int, ...] = ()
     train: Callable[[nn.Module], None] | None = None
+    score: float | None = None
+    allow: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
 
