@@ -24,13 +24,19 @@ def untouched(subject: Subject) -> Iterator[Subject]:
     parameters, buffers, gradients, optimizer state and settings, train/eval modes, hooks, every global random state,
     thread count, default dtype and matmul precision. Plain Python attributes of the user's modules are not covered.
     """
+    with untouched_module(subject.model), _optimizer(subject.optimizer):
+        yield subject
+
+
+@contextlib.contextmanager
+def untouched_module(model: nn.Module) -> Iterator[nn.Module]:
+    """The same for a module alone: parameters, buffers, gradients, modes, hooks, random state and switches."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(random_state())
         stack.enter_context(_switches())
-        stack.enter_context(_optimizer(subject.optimizer))
-        for module in subject.model.modules():
+        for module in model.modules():
             stack.enter_context(_module(module))
-        yield subject
+        yield model
 
 
 @contextlib.contextmanager
