@@ -6,9 +6,10 @@ from torch import nn
 
 from interventions.specimens import IMAGES, WORDS, Images, stepped, trained
 from netdyno.errors import NetdynoError
-from netdyno.interventions import conv_bn_fold as module
-from netdyno.interventions.conv_bn_fold import ConvBnFold, fold, pairs
+from netdyno.interventions.conv_bn_fold import ConvBnFold
 from netdyno.measure.step import evaluating
+from netdyno.targets import folding
+from netdyno.targets.folding import fold, pairs
 
 IMAGE = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
@@ -99,6 +100,6 @@ def test_applied_it_serves_evaluation_with_fresh_weights_and_leaves_training_alo
 
 def test_folding_that_changes_answers_is_an_error(monkeypatch):
     model = settled(Images())
-    monkeypatch.setattr(module, "fuse_conv_bn_eval", lambda convolution, norm: convolution)
+    monkeypatch.setattr(folding, "fuse_conv_bn_eval", lambda convolution, norm: convolution)
     with pytest.raises(NetdynoError, match="changed the answers"):
         fold(model, IMAGE)

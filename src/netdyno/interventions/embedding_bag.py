@@ -17,10 +17,10 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from netdyno.interventions._base import Facts, Intervention
-from netdyno.interventions._traced import Unusable, rewritten, traced
 from netdyno.records.evidence import LayerTable, OpTable, StepTimeline
 from netdyno.records.trial import Form, Numerics, Prediction
 from netdyno.targets.subject import Subject
+from netdyno.targets.traced import Unusable, rewritten, traced
 
 LEAST = 0.02
 

@@ -27,7 +27,7 @@ class _Tracer(fx.Tracer):
 
     proxy_buffer_attributes = True  # or what is computed from a buffer would become a constant
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # noqa: ARG002  torch names it
         theirs = type(m).__module__.startswith("torch.nn")
         empty = not any(True for _ in m.children()) and not any(True for _ in m.parameters(recurse=False))
         return theirs or not empty or bool(m._forward_hooks or m._forward_pre_hooks)
