@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
+from sysconfig import get_path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -159,6 +161,25 @@ def _absent(name: str) -> bool:
         return find_spec(name) is None
     except (ImportError, ValueError):
         return True
+
+
+def bf16_is_slow_here(traits: Traits) -> str | None:
+    """Why bf16 makes no sense on this processor, or None: without instructions for it, it is computed in fp32 with casts around."""
+    return None if {"avx512_bf16", "amx_bf16"} & set(traits.flags) else "this processor does not multiply bf16"
+
+
+def no_compiler() -> str | None:
+    """A sentence that says what to install where no C++ compiler is found; None where one is."""
+    if any(which(name) for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++") if name):
+        return None
+    return "it needs a C++ compiler: install g++ (Debian: `apt install g++`), or name yours in `CXX`"
+
+
+def no_headers() -> str | None:
+    """A sentence that says what to install where Python's C headers are missing; None where they are there."""
+    if (Path(get_path("include")) / "Python.h").is_file():
+        return None
+    return "it needs Python's C headers: install python3-dev, or a Python that brings them"
 
 
 def padded(call: Call, batches: Sequence[int]) -> Call:
