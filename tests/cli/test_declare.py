@@ -93,3 +93,19 @@ def test_a_list_of_commands_shows_the_first_sentence():
 def test_a_command_is_asked_what_it_accepts():
     assert accepts(paint, "wall")
     assert not accepts(paint, "store")
+
+
+def test_a_flag_may_be_called_like_a_word_of_pythons():
+    given = {}
+
+    def wait(
+        *,
+        for_: Annotated[int, Option("How long.")] = 1,
+        global_: Annotated[bool, Option("Everywhere.")] = False,
+    ) -> int:
+        """Wait."""
+        given.update(for_=for_, global_=global_)
+        return 0
+
+    run_command("wait", wait, ["--for", "3", "--global"])
+    assert given == {"for_": 3, "global_": True}

@@ -134,9 +134,11 @@ def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, kind: An
             given["nargs"] = "?"
         parser.add_argument(parameter.name, **given, **_value(kind, told))
         return
-    names = [f"--{parameter.name.replace('_', '-')}", *([told.short] if told.short else [])]
+    # A word of Python's own is written with an underscore behind it: `for_` is `--for`.
+    names = [f"--{parameter.name.rstrip('_').replace('_', '-')}", *([told.short] if told.short else [])]
+    given["dest"] = parameter.name
     if kind is bool:
-        parser.add_argument(*names, action="store_true", help=told.help)
+        parser.add_argument(*names, action="store_true", help=told.help, dest=parameter.name)
     elif typing.get_origin(kind) is list:
         (each,) = typing.get_args(kind)
         parser.add_argument(*names, action="append", **given, **_value(each, told))
