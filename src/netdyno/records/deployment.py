@@ -143,7 +143,7 @@ class GateCheck(Noun, frozen=True, kw_only=True):
 
 
 class Constraint(Noun, frozen=True, kw_only=True):
-    """One part of the objective: `p99 <= 0.015`. `quantity` is p50 … p99.9, drop, memory, size, rate, energy, power, cold or first."""
+    """One part of the objective: `p99 <= 0.015`. `quantity` is p50 … p99.9, drop, memory, size, rate, energy, power, cold, first or failures."""
 
     quantity: str
     limit: float
@@ -207,6 +207,8 @@ class ShipPlan(Noun, frozen=True, kw_only=True):
     seed: int = 0
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()  # items of the gate that are meant to be so
+    exhaustive: bool = False
     timeout_s: float = 600.0
 
 

@@ -1,4 +1,5 @@
-"""Documents beside the records: looks at data in `audits/`, searches in `studies/`. Whole or not at all."""
+"""Documents beside the records: looks at data in `audits/`, searches in `studies/`, deployments in `shipments/`, load tests in
+`loads/`. Whole or not at all."""
 
 import os
 import secrets
@@ -12,11 +13,13 @@ import msgspec
 from netdyno.errors import StoreError
 from netdyno.records.audit import AUDIT_VERSION, Audit
 from netdyno.records.codec import _not_finite
+from netdyno.records.deployment import SHIPMENT_VERSION, Shipment
+from netdyno.records.load import LOAD_VERSION, Load
 from netdyno.records.study import STUDY_VERSION, Study
 from netdyno.store.disk import read_whole, write_whole
 from netdyno.store.shelf import slug
 
-Document = TypeVar("Document", Audit, Study)
+Document = TypeVar("Document", Audit, Load, Shipment, Study)
 
 
 class Kind(NamedTuple):
@@ -30,6 +33,8 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[type[Any], Kind] = {
     Audit: Kind("audits", AUDIT_VERSION, "look at data", "netdyno data garage:digits"),
+    Load: Kind("loads", LOAD_VERSION, "load test", 'netdyno load http://127.0.0.1:8000 --slo "p99<=15ms"'),
+    Shipment: Kind("shipments", SHIPMENT_VERSION, "deployment", "netdyno deploy ship.py:Digits"),
     Study: Kind("studies", STUDY_VERSION, "study", "netdyno learn garage:digits"),
 }
 
@@ -85,7 +90,7 @@ class Documents:
         """Where the document with that id lies."""
         return self.folder / KINDS[kind].folder / f"{name}.json"
 
-    def save(self, document: Audit | Study) -> Path:
+    def save(self, document: Audit | Load | Shipment | Study) -> Path:
         """Write the document, replacing an earlier state of it. Raises StoreError, also for a number that JSON cannot hold."""
         for where in _not_finite(msgspec.to_builtins(document), ""):
             raise StoreError(
