@@ -8,6 +8,7 @@ from netdyno.verdicts import slo
 from netdyno.verdicts.words import level_of, said_bytes, said_seconds
 
 VERDICTS = {True: "held", False: "broken", None: "cannot tell"}
+ARRIVALS = {"poisson": "Poisson", "constant": "evenly spaced"}
 # Percentiles that are shown of a stretch of load; the objective's own are added.
 SHOWN = (0.5, 0.9, 0.99)
 
@@ -56,7 +57,7 @@ def _loadgen(run: LoadGenRun) -> Iterator[str]:
 
 def _one(probe: Probe) -> Iterator[str]:
     load = probe.load
-    yield f"open loop, {load.arrivals} arrivals at {load.rate:g}/s"
+    yield f"open loop, {ARRIVALS[load.arrivals]} arrivals at {load.rate:g}/s"
     yield "latency from when a request was due to its last byte"
     yield ""
     yield f"sent      {load.due:,}"
@@ -91,7 +92,7 @@ def _failures(load: Offered) -> str:
 
 def _table(load: Load) -> Iterator[str]:
     share = max((share for one in load.plan.objective if (share := slo.share_of(one)) is not None), default=0.99)
-    yield f"open loop, {load.plan.arrivals} arrivals; latency from when a request was due"
+    yield f"open loop, {ARRIVALS[load.plan.arrivals]} arrivals; latency from when a request was due"
     yield ""
     yield f"{'rate':>9} {'sent':>8} {'failed':>7} {'P50':>9} {f'P{100 * share:g}':>9}  verdict"
     for probe in load.probes:

@@ -73,6 +73,31 @@ def fewest(share: float, level: float = 0.95) -> int:
     return math.ceil(math.log((1 - level) / 2) / math.log(far) - 1e-9)
 
 
+def share_beyond(samples: Sequence[float], limit: float, level: float = 0.95) -> Interval:
+    """The share of samples above a limit, with the interval of Clopper and Pearson; samples that exceed it together count as fewer.
+
+    For independent samples this asks the same as whether the limit lies inside a percentile's interval. For others it asks better:
+    what matters is how those clump that break the limit, not those near the percentile.
+
+    >>> share_beyond([1.0] * 400, 2.0).high < 0.01
+    True
+    """
+    if not samples:
+        raise ValueError("no samples to compare with a limit")
+    import numpy as np
+    from scipy.special import betaincinv
+
+    array = np.asarray(samples, dtype=float)
+    share = float(np.mean(array > limit))
+    # Nothing beyond, or nothing else: there is nothing that could clump.
+    clumping = _clumping(array, limit, 1 - share) if 0 < share < 1 else 1.0
+    looks = len(array) / clumping
+    hits, tail = share * looks, (1 - level) / 2
+    low = float(betaincinv(hits, looks - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, looks - hits, 1 - tail)) if share < 1 else 1.0
+    return Interval(middle=share, low=low, high=high, level=level)
+
+
 def _ranks(count: int, share: float, level: float, *, worth: float) -> Ranks | None:
     """The ends for `count` samples that are `worth` as many independent ones; None when one end would lie beyond all of them."""
     from scipy.special import bdtr

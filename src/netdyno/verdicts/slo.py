@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from netdyno.errors import NetdynoError
 from netdyno.records.deployment import Constraint, Met, Percentile
 from netdyno.records.measured import Interval
-from netdyno.stats.percentiles import asked, fewest
+from netdyno.stats.percentiles import asked, fewest, percentile, share_beyond
 from netdyno.verdicts.words import level_of, said_bytes, said_seconds
 
 EXAMPLE = "p99<=15ms, drop<=0.5%, memory<=200MB, rate>=100/s"
@@ -39,6 +39,7 @@ QUANTITIES = {
     "power": Quantity(POWERS, "power<=25W", "power"),
     "cold": Quantity(TIMES, "cold<=2s", "cold start"),
     "first": Quantity(TIMES, "first<=100ms", "first answer"),
+    "failures": Quantity(SHARES, "failures<=0.1%", "share of failures"),
 }
 LATENCY = Quantity(TIMES, "p99<=15ms", "latency")
 
@@ -131,12 +132,17 @@ def met(
     *,
     percentiles: Sequence[Percentile] = (),
     values: Mapping[str, float | Interval] | None = None,
+    samples: Sequence[float] = (),
+    level: float = 0.95,
 ) -> Met:
     """Whether one constraint is kept: by the percentile it names, or by the value under its quantity's name.
 
     None, "cannot tell", when the limit lies inside the interval, or nothing was measured. A plain number has no interval and is compared as it is.
+    With the latency `samples` themselves, in seconds and in the order they were made, the share of them beyond the limit decides.
     """
     share = share_of(constraint)
+    if share is not None and samples:
+        return _met_by_samples(constraint, share, samples, level)
     if share is not None:
         return _met_by_percentile(constraint, share, percentiles)
     value = (values or {}).get(constraint.quantity)
@@ -151,9 +157,11 @@ def all_met(
     *,
     percentiles: Sequence[Percentile] = (),
     values: Mapping[str, float | Interval] | None = None,
+    samples: Sequence[float] = (),
+    level: float = 0.95,
 ) -> tuple[Met, ...]:
     """`met` for each constraint of an objective."""
-    return tuple(met(one, percentiles=percentiles, values=values) for one in constraints)
+    return tuple(met(one, percentiles=percentiles, values=values, samples=samples, level=level) for one in constraints)
 
 
 def kept(verdicts: Iterable[Met]) -> bool | None:
@@ -179,6 +187,22 @@ def _met_by_percentile(constraint: Constraint, share: float, percentiles: Sequen
         constraint=constraint, ok=judged.ok, value=judged.value,
         says=f"{judged.says}; imprecise: {found.samples} samples, {asked(share)} are asked for",
     )  # fmt: skip
+
+
+def _met_by_samples(constraint: Constraint, share: float, samples: Sequence[float], level: float) -> Met:
+    """P99 is at most the limit when no more than one sample in a hundred lies beyond it."""
+    beyond = share_beyond(samples, constraint.limit, level)
+    allowed = 1 - share
+    # Exactly as many as allowed is kept: the comparison is of shares that rounding has touched.
+    ok = True if beyond.high <= allowed + 1e-12 else False if beyond.low > allowed + 1e-12 else None
+    value = percentile(samples, share, level).seconds
+    words = {True: "kept", False: "broken", None: "cannot tell"}[ok]
+    says = (
+        f"{words}: {_named(constraint)} is {said_seconds(value)}; {100 * beyond.middle:.2g} % of {len(samples)} samples took longer than "
+        f"{said_seconds(constraint.limit)} ({level_of(beyond)}: {100 * beyond.low:.2g} to {100 * beyond.high:.2g} %), "
+        f"{100 * allowed:.3g} % may"
+    )
+    return Met(constraint=constraint, ok=ok, value=value, says=says)
 
 
 def _too_few(constraint: Constraint, found: Percentile, percentiles: Sequence[Percentile]) -> Met:
