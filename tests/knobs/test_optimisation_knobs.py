@@ -54,7 +54,7 @@ def as_numbers(model, optimizer):
         (LearningRate(0.3), in_groups), (WeightDecay(0.05), adamw), (WeightDecay(5e-4), in_groups), (Momentum(0.8), adamw),
         (Momentum(0.8), in_groups), (Optimizer("nesterov", 0.3), adamw), (Optimizer("adafactor", 0.01), adamw),
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "__name__", str(one)),
 )  # fmt: skip
 def test_what_a_person_would_write_is_what_the_knob_does(knob, optimizer):
     assert as_numbers(*turned(knob, optimizer)) == as_numbers(*after_code(knob, optimizer))

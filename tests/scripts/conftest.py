@@ -14,7 +14,7 @@ import pytest
 from netdyno.scripts.scratch import sweep
 
 # These are scripts that others start: looking through them for doctests would train in the test's own process.
-collect_ignore_glob = ["nasty/*", "styles/*"]
+collect_ignore_glob = ["nasty/*", "styles/*", "without_compiler/*"]
 
 MARK = "NETDYNO_STARTED_BY_TESTS"  # every process that a test starts inherits it, in whatever session it goes
 PATIENCE_S = 20.0  # the kernel takes a while to end who was killed, on a busy machine

@@ -17,6 +17,8 @@ from netdyno.scripts.arms import ScriptArm, ScriptProcessArm, ScriptSession
 from netdyno.targets.script import Script
 from netdyno.trials.race import race
 
+pytestmark = pytest.mark.usefixtures("without_compiler")
+
 FUSED = Change(id="fused-optimizer")
 THREADS = Change(id="threads", settings={"threads": 1})
 
