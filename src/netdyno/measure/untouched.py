@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from netdyno.targets.subject import Subject
 
@@ -35,7 +36,7 @@ def untouched_module(model: nn.Module) -> Iterator[nn.Module]:
         stack.enter_context(random_state())
         stack.enter_context(_switches())
         for module in model.modules():
-            stack.enter_context(_module(module))
+            stack.enter_context(_script(module) if isinstance(module, torch.jit.ScriptModule) else _module(module))
         yield model
 
 
@@ -71,7 +72,10 @@ def _switches() -> Iterator[None]:
 @contextlib.contextmanager
 def _module(module: nn.Module) -> Iterator[None]:
     parameters, buffers = dict(module._parameters), dict(module._buffers)
-    kept = [_Kept(tensor) for tensor in (*parameters.values(), *buffers.values()) if tensor is not None]
+    there = [
+        tensor for tensor in (*parameters.values(), *buffers.values()) if tensor is not None and not is_lazy(tensor)
+    ]
+    kept = [_Kept(tensor) for tensor in there]
     hooks = {name: getattr(module, name).copy() for name in HOOKS if hasattr(module, name)}
     training = module.training
     try:
@@ -84,6 +88,20 @@ def _module(module: nn.Module) -> Iterator[None]:
         for name, before in hooks.items():
             _refill(getattr(module, name), before)
         module.training = training
+
+
+@contextlib.contextmanager
+def _script(module: nn.Module) -> Iterator[None]:
+    """A scripted or traced module: its tensors and its mode; it has no registries of its own."""
+    kept = [_Kept(tensor) for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False))]
+    training = module.training
+    try:
+        yield
+    finally:
+        for tensor in kept:
+            tensor.restore()
+        if module.training != training:
+            module.training = training
 
 
 @contextlib.contextmanager
