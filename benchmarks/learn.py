@@ -272,10 +272,10 @@ def by_optuna(workload: Workload, folder: Path, *, updates: int) -> tuple[tuple[
         clock=lambda: float(spent),
         deadline=float(updates),
     )
-    recipe = joint.search(
+    found = joint.search(
         trainings, dict(catalogue()), (), stage="optim", seeds=(1,), name="alone", folder=folder, seed=0, trials=MOST_TRIALS,
     )  # fmt: skip
-    return recipe, len(trainings.runs)
+    return (found[0] if found else ()), len(trainings.runs)
 
 
 def table(rows: list[Row]) -> str:

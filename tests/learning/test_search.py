@@ -1,3 +1,4 @@
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -66,6 +67,11 @@ KINDS = {"sharpness": Sharpness, "placebo": Placebo, "depth": Depth}
 GAINS = {0.1: 0.00, 1.0: 0.10, 10.0: -0.2}
 
 
+def gained(value):
+    """What the settings win, and less the farther another one is from the best."""
+    return GAINS.get(value, GAINS[1.0] - 0.1 * abs(math.log10(value)))
+
+
 class Clock:
     def __init__(self):
         self.now = 0.0
@@ -78,6 +84,7 @@ class Clock:
 def clock(monkeypatch):
     for module in (knobs, search, trainings):
         monkeypatch.setattr(module, "catalogue", lambda: KINDS)
+    monkeypatch.setattr(search, "MOST_JOINT", 15)  # two knobs are searched by then
     return Clock()
 
 
@@ -89,7 +96,7 @@ def trainer(clock, *, log=None, fails=()):
         if log is not None:
             log.append((knob, seed, tuple(recipe)))
         draw = random.Random(f"{seed} {[(change.id, change.settings) for change in recipe]}")
-        gain = sum(GAINS[change.settings["value"]] for change in recipe if change.id == "sharpness")
+        gain = sum(gained(change.settings["value"]) for change in recipe if change.id == "sharpness")
         score = round(0.5 + gain + 0.02 * draw.gauss(0, 1) + 0.01 * (seed % 3), 6)
         failed = "it diverged" if any(change in fails for change in recipe) else None
         return Run(
@@ -100,7 +107,7 @@ def trainer(clock, *, log=None, fails=()):
     return train
 
 
-def learned(tmp_path, clock, *, budget_s=1000.0, log=None, fails=(), outcomes=(), resume=None, **plan):
+def learned(tmp_path, clock, *, budget_s=300.0, log=None, fails=(), outcomes=(), resume=None, **plan):
     plan = StudyPlan(budget_s=budget_s, seeds=(1, 2, 3, 4, 5), **plan)
     return search.learn(
         "garage:tiny", plan, store=Documents(tmp_path), trainer=trainer(clock, log=log, fails=fails), clock=clock,
@@ -280,6 +287,79 @@ def test_a_passenger_of_a_joint_recipe_is_put_out(clock):
         Change(id="sharpness-too", settings={"value": 10.0}),
     )
     harms = Change(id="sharpness", settings={"value": 10.0})
-    assert joint.without_passengers(field, (helps, passenger), (), stage="optim", seeds=(1, 2, 3, 4, 5, 6))[0] == helps
-    assert joint.without_passengers(field, (harms,), (), stage="optim", seeds=(1, 2, 3)) == ()
-    assert joint.without_passengers(field, (helps,), (), stage="optim", seeds=(1, 2, 3)) == (helps,)
+    left, worth = joint.without_passengers(field, (helps, passenger), (), stage="optim", seeds=(1, 2, 3, 4, 5, 6))
+    assert left[0] == helps
+    assert worth["sharpness"] > 0.05
+    assert joint.without_passengers(field, (harms,), (), stage="optim", seeds=(1, 2, 3)) == ((), {})
+    assert joint.without_passengers(field, (helps,), (), stage="optim", seeds=(1, 2, 3))[0] == (helps,)
+
+
+def test_what_refuses_to_stand_beside_the_others_is_left_out_of_a_joint_recipe():
+    """A warm-up beside one-cycle was a failed run."""
+    from learning.test_range_test import setup, sgd
+
+    warmed = Change(id="warmup", settings={"form": "share", "amount": 0.1})
+    cycle = Change(id="schedule", settings={"course": "one-cycle", "peak": 1.0})
+    cosine = Change(id="schedule", settings={"course": "cosine", "peak": 1.0})
+    plain = setup(sgd)
+    assert joint.sensible((warmed, cycle), plain) == (cycle,)
+    assert joint.sensible((warmed, cosine), plain) == (warmed, cosine)
+
+
+def test_a_search_begins_with_the_recipe_that_it_is_told(tmp_path, clock):
+    pytest.importorskip("optuna")
+    log = []
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock, log=log), clock=clock)
+    told = (Change(id="sharpness", settings={"value": 0.5}), Change(id="placebo", settings={"kind": "c"}))
+    ranked = joint.search(
+        field, {"sharpness": Sharpness, "placebo": Placebo}, (), stage="optim", seeds=(1,), name="told", folder=tmp_path,
+        seed=0, trials=8, first=(told,),
+    )  # fmt: skip
+    assert log[0][2] == told
+    assert len(ranked) == len({str(recipe) for recipe in ranked}) > 1
+
+
+def test_a_search_that_suggests_only_what_it_knows_is_over(tmp_path, clock):
+    pytest.importorskip("optuna")
+    log = []
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock, log=log), clock=clock)
+    joint.search(
+        field, {"placebo": Placebo}, (), stage="optim", seeds=(1,), name="small", folder=tmp_path, seed=0, trials=10_000
+    )
+    assert 0 < len(log) <= 4
+
+
+def test_the_luckiest_under_one_seed_loses_to_its_neighbour_on_the_others(clock):
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    lucky, good = (
+        (Change(id="sharpness", settings={"value": 10.0}),),
+        (Change(id="sharpness", settings={"value": 1.0}),),
+    )
+    assert joint.best_of_several(field, (lucky, good), (), stage="optim", seeds=(2, 3, 4)) == good
+    assert joint.best_of_several(field, (lucky,), (), stage="optim", seeds=(2, 3, 4)) == ()
+
+
+def test_a_recipe_of_many_knobs_is_one_rung_above_those_of_the_stages(tmp_path, clock, monkeypatch):
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(joint, "without_passengers", lambda _, found, *told, **more: (found, {"sharpness": 0.1}))
+    monkeypatch.setattr(
+        joint, "best_of_several", lambda *told, **more: (Change(id="sharpness", settings={"value": 1.0}), Change(id="placebo", settings={"kind": "b"}))
+    )  # fmt: skip
+    monkeypatch.setattr(search, "_likelier", lambda *told: True)
+    study = learned(tmp_path, clock)
+    sweep = next(each for each in study.sweeps if each.knob == search.JOINT)
+    assert sweep.verdict == "kept"
+    assert "without it -0.1 where it was chosen" in sweep.options[1].says
+    assert [rung.name for rung in study.ladder] == ["start", "+ sharpness", "2 searched together", "together"]
+    assert "2 changes" in report.render(study)
+
+
+def test_what_looked_better_in_its_sweep_is_where_a_search_begins(tmp_path, clock):
+    study = learned(tmp_path, clock)
+    sweep = next(each for each in study.sweeps if each.knob == "placebo")
+    better = [
+        option
+        for option in sweep.options
+        if option.effect is not None and option.effect.middle > 0 and len(option.scores) >= 3
+    ]
+    assert ("placebo" in {change.id for change in search.likely(study)}) == bool(better)

@@ -43,6 +43,16 @@ def test_a_clear_loss_ends_after_the_fewest_pairs():
     assert list(before) == [1001, 1002, 1003]
 
 
+def test_what_is_likelier_a_loss_is_given_up_after_the_fewest_pairs():
+    before, _ = confirmed(Scores(-0.05), level=0.999)
+    assert list(before) == [1001, 1002, 1003]
+
+
+def test_what_a_second_look_can_hardly_show_gets_none():
+    before, after = confirmed(Scores(0.004, noise=0.02, luck=1), level=0.999)
+    assert 3 <= len(before) == len(after) <= 5
+
+
 def test_what_is_open_and_likelier_a_gain_gets_as_many_seeds_again():
     before, after = confirmed(Scores(0.02))
     assert list(before) == list(after)

@@ -21,11 +21,11 @@ from torch import nn
 from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.knobs._base import broken, catalogue
-from netdyno.learning import joint
+from netdyno.learning import joint, rate_sweep
 from netdyno.learning.answers import latency_s, priced
 from netdyno.learning.run import setup_of, train
-from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, sweep
-from netdyno.learning.trainings import TimeIsUpError, Trainer, Trainings
+from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, sweep, with_change
+from netdyno.learning.trainings import Trainer, Trainings
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
 from netdyno.records.trial import Change
@@ -35,14 +35,22 @@ from netdyno.verdicts import objective
 from netdyno.verdicts import study as verdicts
 
 STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
-# Of a stage's budget, what a joint search gets when the sweeps are over.
-JOINT = 0.35
-# Of that, the part that searches.
-SEARCHED = 0.7
-# Selection seeds of a joint search: more trials of fewer seeds find more, and what they find is confirmed anyway.
-JOINT_SEEDS = 2
-MOST_JOINT = 60
+# Of the whole budget, what the search over all knobs at once gets when the stages are over. Sweeps say what each knob does, and
+# find little that the search does not; it finds what leans on each other across stages.
+TOGETHER = 0.5
+# Of that, at least this part searches; the rest goes to the race of what it found, and to putting passengers out.
+SEARCHED = 0.5
+# Trials have one seed: more of them find more, and the best few race on the others.
+JOINT_SEEDS = 1
+MOST_JOINT = 5000
+FINALISTS = 12
+# Runs behind the search: the race of its finalists with the control, one change after the other left out, a confirmation.
+AFTER_SEARCH = 60
+# Between two recipes that are both proven better than the start, the one with more changes goes out where it is likelier the better
+# one by three to one: half of an interval's chance lies to either side of it.
+LIKELIER = 0.5
 LOOKS = 2
+JOINT = "joint search"
 
 
 @dataclass(kw_only=True)
@@ -121,6 +129,7 @@ def steps(plan: StudyPlan) -> tuple[Step, ...]:
         start,
         data,
         *(_stage(stage) for stage in STAGES if plan.shares.get(stage, 0.0) > 0),
+        together,
         ladder,
         candidates,
         close,
@@ -198,13 +207,13 @@ def _stage(stage: Stage) -> Step:
             return replace(study, failures=(*study.failures, no), done=(*study.done, f"stage {stage}"))
         began, before = search.clock(), search.trainings.spent
         whole = sum(search.plan.shares.get(each, 0.0) for each in STAGES if f"stage {each}" not in study.done)
-        budget = search.seconds_left() * search.plan.shares[stage] / whole if whole else 0.0
+        left = max(0.0, search.seconds_left() - _reserved_s(search))
+        budget = left * search.plan.shares[stage] / whole if whole else 0.0
         trainings = search.trainings
         trainings.stage, trainings.base = stage, study.recipe
         try:
-            trainings.deadline = began + budget * (1 - JOINT)
+            trainings.deadline = began + budget
             study = _sweeps(search, study, stage)
-            study = _joint(search, study, stage, deadline=began + budget)
         finally:
             trainings.stage, trainings.deadline = None, None
         spent = {**study.spent, stage: study.spent.get(stage, 0.0) + search.trainings.spent - before}
@@ -238,10 +247,10 @@ def knobs_of(stage: Stage, plan: StudyPlan) -> dict[str, type[Any]]:
 def level_of(plan: StudyPlan) -> float:
     """The level of one confirmation, so that all of a search together are wrong once in 1 / (1 - level) searches.
 
-    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and one joint search a stage,
+    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and the search over all at once,
     and over the two looks that a confirmation takes.
     """
-    count = LOOKS * sum(len(knobs_of(stage, plan)) + 1 for stage in STAGES)
+    count = LOOKS * (1 + sum(len(knobs_of(stage, plan)) for stage in STAGES))
     return 1 - 2 * (1 - plan.level) / max(1, count)
 
 
@@ -249,10 +258,13 @@ def _sweeps(search: Search, study: Study, stage: Stage) -> Study:
     for name, kind in knobs_of(stage, search.plan).items():
         if any(each.knob == name for each in study.sweeps):
             continue
-        found = sweep(
-            search.trainings, name, kind, study.recipe, seeds=search.plan.seeds,
-            level=level_of(search.plan), least_gain=search.plan.least_gain,
-        )  # fmt: skip
+        told: dict[str, Any] = {
+            "seeds": search.plan.seeds, "level": level_of(search.plan), "least_gain": search.plan.least_gain,
+        }  # fmt: skip
+        if name == rate_sweep.KNOB:
+            found = rate_sweep.rate_sweep(search.trainings, kind, study.recipe, **told)
+        else:
+            found = sweep(search.trainings, name, kind, study.recipe, **told)
         study = search.save(_adopted(study, found))
         search.trainings.base = study.recipe
     return study
@@ -267,54 +279,127 @@ def _adopted(study: Study, found: Sweep) -> Study:
     return replace(study, sweeps=(*study.sweeps, found), recipe=recipe)
 
 
-def _joint(search: Search, study: Study, stage: Stage, *, deadline: float) -> Study:
-    """Optuna over all knobs of the stage at once; what it finds is confirmed like everything else."""
-    kinds = knobs_of(stage, search.plan)
+def _reserved_s(search: Search) -> float:
+    """What the stages leave to the search over all knobs."""
+    possible = joint.unavailable() is None and sum(len(kinds) for kinds in _asked(search.plan).values()) > 1
+    return TOGETHER * search.plan.budget_s if possible else 0.0
+
+
+def _asked(plan: StudyPlan) -> dict[Stage, dict[str, type[Any]]]:
+    return {stage: knobs_of(stage, plan) for stage in STAGES if plan.shares.get(stage, 0.0) > 0}
+
+
+def together(search: Search, study: Study) -> Study:
+    """Optuna over the knobs of all stages at once, from the staged recipe on; what it finds is raced and confirmed.
+
+    It is kept where it is better than the start beyond noise, and likelier better than the staged recipe on the same fresh seeds.
+    """
+    no_reg = _no_regulariser(study)
+    kinds = {
+        name: kind
+        for stage, mine in _asked(search.plan).items()
+        if stage != "reg" or no_reg is None
+        for name, kind in mine.items()
+    }
     no = joint.unavailable()
-    if no is not None or len(kinds) < 2:
-        said = f"no joint search in the stage `{stage}`: {no}"
-        return study if no is None or said in study.failures else replace(study, failures=(*study.failures, said))
-    plan, trainings = search.plan, search.trainings
-    seeds = plan.seeds[:JOINT_SEEDS]
-    now = search.clock()
-    trainings.deadline = now + SEARCHED * (deadline - now)  # the rest is for putting passengers out
-    found = joint.search(
-        trainings, kinds, study.recipe, stage=stage, seeds=seeds, name=study.id,
-        folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
-    )  # fmt: skip
-    trainings.deadline = deadline
-    found = joint.without_passengers(trainings, found, study.recipe, stage=stage, seeds=plan.seeds[:RACED])
-    if len(found) == len(study.recipe) and all(change in study.recipe for change in found):
+    if "together" in study.done or len(kinds) < 2 or any(each.knob == JOINT for each in study.sweeps):
         return study
-    return search.save(_confirmed_jointly(search, study, stage, found))
+    if no is not None:
+        return replace(
+            study, failures=(*study.failures, f"no search over all knobs at once: {no}"), done=(*study.done, "together")
+        )
+    trainings, staged = search.trainings, study.recipe
+    before = trainings.spent
+    try:
+        found, worth = _found(search, study, kinds)
+        trainings.deadline = None  # a confirmation that was begun is finished
+        if found not in (staged, ()):
+            study = search.save(_confirmed_jointly(search, study, found, worth))
+    finally:
+        trainings.deadline = None
+    spent = {**study.spent, "together": study.spent.get("together", 0.0) + trainings.spent - before}
+    return replace(study, spent=spent, done=(*study.done, "together"))
 
 
-def _confirmed_jointly(search: Search, study: Study, stage: Stage, found: tuple[Change, ...]) -> Study:
+def _found(search: Search, study: Study, kinds: dict[str, type[Any]]) -> tuple[tuple[Change, ...], dict[str, float]]:
+    """The recipe that the search, a race of its finalists and the leaving out of passengers end with."""
+    plan, trainings, staged = search.plan, search.trainings, study.recipe
+    now, left = search.clock(), max(0.0, search.seconds_left())
+    trainings.deadline = now + max(SEARCHED * left, left - AFTER_SEARCH * trainings.expected_s())
+    ranked = joint.search(
+        trainings, kinds, (), stage="optim", seeds=plan.seeds[:JOINT_SEEDS], name=study.id,
+        folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
+        first=tuple(one for one in (staged, likely(study)) if one),
+    )  # fmt: skip
+    trainings.deadline = now + left
+    others = plan.seeds[JOINT_SEEDS:]
+    best = joint.best_of_several(trainings, ranked[:FINALISTS], staged, stage="optim", seeds=others)
+    return joint.without_passengers(trainings, best, (), stage="optim", seeds=others[:RACED])
+
+
+def likely(study: Study) -> tuple[Change, ...]:
+    """The staged recipe and every setting that looked better in its sweep, proven or not: where a search may begin."""
+    recipe = study.recipe
+    for each in study.sweeps:
+        if each.verdict == "kept":
+            continue
+        seen = [
+            one
+            for one in each.options
+            if one.change is not None and one.effect is not None and len(one.scores) >= RACED
+        ]
+        best = max(seen, key=lambda one: one.effect.middle if one.effect is not None else 0.0, default=None)
+        if best is not None and best.change is not None and best.effect is not None and best.effect.middle > 0:
+            recipe = with_change(recipe, best.change)
+    return recipe
+
+
+def _confirmed_jointly(search: Search, study: Study, found: tuple[Change, ...], worth: dict[str, float]) -> Study:
     plan, trainings, level = search.plan, search.trainings, level_of(search.plan)
     # Other seeds than those that confirmed the sweeps: the recipe so far was chosen by those.
     fresh = [2 * FRESH + seed for seed in plan.seeds]
-    trainings.deadline = None  # a confirmation that was begun is finished
-    try:
-        before, after = confirm(
-            trainings, study.recipe, found, fresh, level=level, stage=stage, knob="joint", least_gain=plan.least_gain
-        )
-    except TimeIsUpError:
-        return study
-    effect = verdicts.effect(before, after, level)
-    kept = verdicts.is_better(effect, pairs=len(before.keys() & after.keys()), least_gain=plan.least_gain)
-    moved = tuple(change for change in found if change not in study.recipe)
+    start, after = confirm(
+        trainings, (), found, fresh, level=level, stage="optim", knob="joint", least_gain=plan.least_gain
+    )
+    effect = verdicts.effect(start, after, level)
+    proven = verdicts.is_better(effect, pairs=len(start.keys() & after.keys()), least_gain=plan.least_gain)
+    staged = trainings.scores(study.recipe, sorted(after), stage="optim", knob="joint") if proven else start
+    beyond = verdicts.effect(staged, after, plan.level)
+    kept = proven and _likelier(staged, after, plan.least_gain)
     options = (
-        Option(change=None, says="the sweeps' recipe", scores=tuple(before.values()), mean=_mean(before)),
-        *(Option(change=change, says=f"{change.id} {in_words(change)}, of the joint recipe", scores=tuple(after.values()), mean=_mean(after), effect=effect) for change in moved),
+        Option(change=None, says="as it is written", scores=tuple(start.values()), mean=_mean(start)),
+        *(
+            Option(
+                change=change, says=f"{change.id} {in_words(change)}{_worth(worth.get(change.id))}",
+                scores=tuple(after.values()), mean=_mean(after), effect=effect,
+            )
+            for change in found
+        ),
     )  # fmt: skip
+    says = f"all {len(found)} changes together: {_ranged(effect)} against the start"
+    if study.recipe and proven:
+        told = beyond is not None and not beyond.low <= 0 <= beyond.high
+        says += f", {_ranged(beyond)} against what the stages kept{'' if told else ', which is inside the noise'}"
     sweep_ = Sweep(
-        knob=f"joint {stage}", stage=stage, asks="do several knobs together win more than one by one?",
+        knob=JOINT, stage="optim", asks="do knobs of all stages together win more than one by one?",
         reason="moves what leans on each other: a rate that suits one batch size does not suit another", options=options,
         seeds=tuple(fresh), verdict="kept" if kept else "no better" if verdicts.is_no_better(effect) else "not distinguishable",
-        says=f"all {len(moved)} changes together: {effect.middle:+.4g} ({effect.low:+.4g} to {effect.high:+.4g})" if effect else "no pair of runs",
-        updates=trainings.setup.updates,
+        says=says, updates=trainings.setup.updates, effort_min=sum(catalogue()[change.id].effort_min for change in found) or 1.0,
     )  # fmt: skip
     return replace(study, sweeps=(*study.sweeps, sweep_), recipe=found if kept else study.recipe)
+
+
+def _likelier(staged: dict[int, float], after: dict[int, float], least_gain: float) -> bool:
+    found = verdicts.effect(staged, after, LIKELIER)
+    return found is not None and found.low > least_gain
+
+
+def _worth(lost: float | None) -> str:
+    return f"; without it {-lost:+.4g} where it was chosen" if lost is not None else ""
+
+
+def _ranged(found: Any) -> str:
+    return f"{found.middle:+.4g} ({found.low:+.4g} to {found.high:+.4g})" if found is not None else "no pair of runs"
 
 
 def _mean(scores: dict[int, float]) -> float | None:
@@ -322,15 +407,17 @@ def _mean(scores: dict[int, float]) -> float | None:
 
 
 def ladder(search: Search, study: Study) -> Study:
-    """The recipe grown change by change on seeds of its own, each row against the one above (ledger A-036)."""
+    """The recipe grown change by change on seeds of its own, each row against the one above (ledger A-036).
+
+    Of a recipe that was searched as a whole no order of its parts was proven: it is one rung, above those of the stages.
+    """
     seeds = [3 * FRESH + seed for seed in search.plan.seeds]
     rungs: list[Rung] = []
     earlier: dict[str, dict[int, float]] | None = None
-    for count in range(len(study.recipe) + 1):
-        recipe = study.recipe[:count]
-        name = "start" if not count else f"+ {study.recipe[count - 1].id}"
-        search.listener(Event("climbing the ladder", count, len(study.recipe) + 1))
-        stage: Stage = catalogue()[study.recipe[count - 1].id].stage if count else "optim"
+    steps = _steps(study)
+    for count, (name, recipe) in enumerate(steps):
+        search.listener(Event("climbing the ladder", count, len(steps)))
+        stage: Stage = catalogue()[recipe[-1].id].stage if recipe else "optim"
         runs = [search.trainings.run(recipe, seed, stage=stage, knob="ladder") for seed in seeds]
         values = cells(runs)
         rungs.append(
@@ -344,6 +431,20 @@ def ladder(search: Search, study: Study) -> Study:
         )
         rungs.append(last)
     return replace(study, ladder=tuple(rungs))
+
+
+def _steps(study: Study) -> tuple[tuple[str, tuple[Change, ...]], ...]:
+    """The rungs by name: what the stages kept, change by change, and the recipe itself where it was searched as a whole."""
+    staged: tuple[Change, ...] = ()
+    for each in study.sweeps:
+        change = each.options[each.chosen].change if each.verdict == "kept" and each.chosen is not None else None
+        staged = with_change(staged, change) if change is not None else staged
+    grown = [
+        ("start" if not count else f"+ {staged[count - 1].id}", staged[:count]) for count in range(len(staged) + 1)
+    ]
+    if study.recipe != staged:
+        grown.append((f"{len(study.recipe)} searched together", study.recipe))
+    return tuple(grown)
 
 
 def cells(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
@@ -459,7 +560,7 @@ def _proofs(study: Study) -> list[Sweep]:
     """Sweeps, with a joint one as one sweep for each of its changes: it proved all of them together."""
     alone: list[Sweep] = []
     for each in study.sweeps:
-        if each.knob.startswith("joint ") and each.verdict == "kept":
+        if each.knob == JOINT and each.verdict == "kept":
             alone += [replace(each, chosen=at) for at in range(1, len(each.options))]
         else:
             alone.append(each)

@@ -126,7 +126,9 @@ def _swept(
     lead = verdicts.effect(_on(trainings, recipe, raced_on), raced[winner], level)
     if lead is not None and lead.middle <= least_gain:
         told = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
-        return _with(blank, options=told, verdict="not distinguishable", says=_lost(changes[winner], lead, len(raced[winner])))
+        return _with(
+            blank, options=told, verdict="not distinguishable", says=_lost(changes[winner], lead, len(raced[winner]))
+        )
     fresh = [FRESH + seed for seed in seeds]
     control, treatment = confirm(
         trainings, recipe, best, fresh, level=level, stage=blank.stage, knob=blank.knob, least_gain=least_gain
