@@ -1,5 +1,6 @@
 """What looks at the numbers promise: not a bit of the training changes, and no look fails on any of the healthy hosts."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -21,23 +22,28 @@ CHOSEN = (
 )
 
 
-def ridden(host, *, vitals, monkeypatch):
-    monkeypatch.chdir(HOSTS)
-    return ride(parse(f"{host}.py", ()), losses=True, watch=vitals, vitals=vitals, hz=0.0, grace_s=60.0)
+def ridden(host, *, vitals):
+    with contextlib.chdir(HOSTS):
+        return ride(parse(f"{host}.py", ()), losses=True, watch=vitals, vitals=vitals, hz=0.0, grace_s=60.0)
+
+
+@pytest.fixture(scope="module", params=CHOSEN)
+def looked(request):
+    """A host and a ride of it in which somebody looks at the numbers."""
+    return request.param, ridden(request.param, vitals=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", CHOSEN)
-def test_losses_and_words_are_to_the_last_bit_those_of_a_run_that_nobody_looks_at(host, monkeypatch):
-    looked, bare = (ridden(host, vitals=vitals, monkeypatch=monkeypatch) for vitals in (True, False))
-    assert looked.stream.losses == bare.stream.losses
-    assert looked.reason == bare.reason == "ended"
+def test_losses_and_words_are_to_the_last_bit_those_of_a_run_that_nobody_looks_at(looked):
+    host, seen = looked
+    bare = ridden(host, vitals=False)
+    assert seen.stream.losses == bare.stream.losses
+    assert seen.reason == bare.reason == "ended"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", CHOSEN)
-def test_no_look_fails_and_all_that_is_told_is_evidence(host, monkeypatch):
-    seen = ridden(host, vitals=True, monkeypatch=monkeypatch)
+def test_no_look_fails_and_all_that_is_told_is_evidence(looked):
+    _, seen = looked
     tick = seen.stream.training.tick
     evidence, unread = vitals_of(tick)
     assert unread == ()
