@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from netdyno.stats.percentiles import asked, fewest, percentile
+from netdyno.stats.percentiles import asked, fewest, percentile, share_beyond
 
 
 def coverage(draw, share, truth, *, times=300):
@@ -66,3 +66,33 @@ def test_nothing_and_no_share_are_refused():
         percentile([], 0.5)
     with pytest.raises(ValueError, match="no share"):
         percentile([1.0], 1.0)
+
+
+def test_the_share_beyond_a_limit_asks_what_the_interval_of_the_percentile_asks():
+    chance = np.random.default_rng(3)
+    for _ in range(50):
+        # Evenly spread in time, so that neither counts as clumped.
+        samples = chance.exponential(size=1000).tolist()
+        interval = percentile(samples, 0.9).interval
+        assert interval is not None
+        assert share_beyond(samples, interval.low * 0.97).low > 0.08
+        assert share_beyond(samples, interval.high * 1.03).high < 0.12
+
+
+def test_slow_samples_in_one_stall_say_less_of_the_limit_than_slow_ones_apart():
+    apart, stalled = [0.0] * 4000, [0.0] * 4000
+    apart[50::100] = [1.0] * 40
+    stalled[1000:1040] = [1.0] * 40
+    assert share_beyond(apart, 0.5).middle == share_beyond(stalled, 0.5).middle == 0.01
+    assert share_beyond(stalled, 0.5).width > 3 * share_beyond(apart, 0.5).width
+
+
+def test_nothing_beyond_the_limit_is_sure_from_as_many_samples_as_a_percentile_needs():
+    assert share_beyond([1.0] * fewest(0.99), 2.0).high <= 0.01
+    assert share_beyond([1.0] * (fewest(0.99) - 1), 2.0).high > 0.01
+    assert share_beyond([3.0] * 50, 2.0).high == 1.0
+
+
+def test_no_samples_have_no_share():
+    with pytest.raises(ValueError, match="no samples"):
+        share_beyond([], 1.0)

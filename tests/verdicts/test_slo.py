@@ -99,3 +99,15 @@ def test_a_percentile_that_was_not_taken_is_not_guessed_from_another():
 def test_other_quantities_are_judged_alike(text, value, ok):
     values = {} if value is None else {one(text).quantity: value}
     assert slo.met(one(text), values=values).ok is ok
+
+
+def test_samples_judge_by_how_many_lie_beyond_the_limit():
+    quick = [0.001] * 990 + [0.02] * 10
+    quick = [quick[617 * at % 1000] for at in range(1000)]
+    kept = slo.met(one("p90<=15ms"), samples=quick)
+    assert kept.ok is True
+    assert "1 % of 1000 samples took longer than 15.0 ms" in kept.says
+    assert slo.met(one("p99<=15ms"), samples=quick).ok is None
+    assert slo.met(one("p99.9<=15ms"), samples=quick).ok is False
+    assert slo.met(one("p99<=25ms"), samples=quick).ok is True
+    assert slo.met(one("p99<=25ms"), samples=quick[:100]).ok is None

@@ -69,6 +69,9 @@ def load(
     ] = None,
     body: Annotated[list[Path] | None, Option(metavar="FILE", help="Send what is in this file; repeat.")] = None,
     expect: Annotated[Path | None, Option(metavar="FILE", help="With --body: what the answer must say.")] = None,
+    headers: Annotated[
+        Path | None, Option(metavar="FILE", help="Header lines that go with every request, for instance a token.")
+    ] = None,
     rows: Annotated[int, Option(least=1, help="Rows of one request.")] = 1,
     batch: Annotated[
         int | None, Option(least=1, help="With a package: rows that go together.", default="what it allows")
@@ -118,7 +121,7 @@ def load(
     else:
         from netdyno.serving import load_requests as sending
 
-        place = sending.where(target, anywhere=anywhere)
+        place = sending.where(target, anywhere=anywhere, headers=sending.lines(headers) if headers else ())
         asked = _requests(place, model=model, package=package, body=body, expect=expect, rows=rows, seed=seed)
         if locust is not None:
             _write_locust(locust, place, asked, plan)
@@ -184,12 +187,18 @@ def _requests(
 ) -> "tuple[Request, ...]":
     from netdyno.serving import load_requests as sending
 
+    if not body and expect is not None:
+        raise NetdynoError(
+            "there is nothing to compare with `--expect`", because="no request body was given",
+            hint="`--body FILE --expect FILE` go together",
+        )  # fmt: skip
     if body:
         found = sending.of_files(place, body, expected=expect)
     elif package is not None:
         from netdyno.shipping.package import opened
 
-        found = sending.of_package(place, sending.model_of(place, model), opened(package), rows=rows)
+        sent = opened(package)
+        found = sending.of_package(place, model or sent.manifest.name, sent, rows=rows)
     else:
         return sending.of_metadata(place, sending.model_of(place, model), rows=rows, seed=seed)
     sending.answered(place, found[:4])

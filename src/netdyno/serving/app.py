@@ -179,7 +179,9 @@ class App:
         )
 
     async def _server(self, _request: Request) -> Reply:
-        told_ = {"name": "netdyno", "version": __version__, "extensions": ["binary_tensor_data"]}
+        told_ = {
+            "name": "netdyno", "version": __version__, "extensions": ["binary_tensor_data"], "models": [self.manifest.name],
+        }  # fmt: skip
         return Reply(HTTPStatus.OK, msgspec.json.encode(told_))
 
     async def _live(self, _request: Request) -> Reply:

@@ -113,9 +113,7 @@ def edge(probes: Sequence[Probe]) -> Edge:
 def _majority(probes: Sequence[Probe], rate: float) -> bool | None:
     verdicts = [probe.ok for probe in probes if probe.load.rate == rate]
     held, broken = verdicts.count(True), verdicts.count(False)
-    if held > broken and held > len(verdicts) / 2:
-        return True
-    return False if broken and broken >= held else None
+    return True if held > broken else False if broken else None
 
 
 def following(probes: Sequence[Probe], plan: LoadPlan) -> float | None:
@@ -126,6 +124,9 @@ def following(probes: Sequence[Probe], plan: LoadPlan) -> float | None:
     """
     if not probes:
         return plan.start
+    last = probes[-1]
+    if last.ok is None and sum(probe.load.rate == last.load.rate for probe in probes) == 1:
+        return last.load.rate  # it could not be told: once more, for longer
     held, not_held, _ = edge(probes)
     if not_held is None:
         assert held is not None
@@ -148,7 +149,7 @@ def _unsettled(probes: Sequence[Probe], rates: Sequence[float]) -> float | None:
     """A rate at the edge whose verdict stands on one probe, or on two that differ."""
     for rate in rates:
         verdicts = [probe.ok for probe in probes if probe.load.rate == rate]
-        if len(verdicts) < JUDGED and max(verdicts.count(ok) for ok in verdicts) < 2:
+        if len(verdicts) < JUDGED and max(verdicts.count(True), verdicts.count(False)) < 2:
             return rate
     return None
 
@@ -161,14 +162,15 @@ def search(
     listener: Listener = silent,
     clock: Clock = time.monotonic,
 ) -> Load:
-    """Go on with a search until the edge is known or the budget is spent; `save` is called after every probe."""
-    began = clock()
-    plan = load.plan
+    """Go on with a search until the edge is known or the budget is spent, by one probe at least; `save` is called after every one."""
+    began, before, plan = clock(), len(load.probes), load.plan
     while (rate := following(load.probes, plan)) is not None:
         spent = load.wall_s + clock() - began
-        seconds = _seconds(load.probes, rate, plan)
-        if load.probes and spent + seconds > plan.budget_s:
-            return replace(told(load), wall_s=spent)
+        seconds = _seconds(load.probes, rate, plan, left=plan.budget_s - spent)
+        if len(load.probes) > before and spent + seconds > plan.budget_s:
+            load = replace(told(load), wall_s=spent)
+            save(load)
+            return load
         listener(Event(f"offering {rate:.4g} requests per second for {seconds:.0f} s", spent, plan.budget_s))
         load = replace(load, probes=(*load.probes, judged(offer(rate, seconds), plan.objective)))
         save(replace(load, wall_s=load.wall_s + clock() - began))
@@ -188,10 +190,11 @@ def at_one_rate(load: Load, offer: Offer, *, clock: Clock = time.monotonic) -> L
     return replace(load, says=says, finished=True, wall_s=clock() - began)
 
 
-def _seconds(probes: Sequence[Probe], rate: float, plan: LoadPlan) -> float:
-    """A rate that could not be told is asked again for longer."""
+def _seconds(probes: Sequence[Probe], rate: float, plan: LoadPlan, *, left: float) -> float:
+    """A rate that could not be told is asked again for longer, as far as the budget goes."""
+    usual = probe_s(rate, plan)
     undecided = any(probe.load.rate == rate and probe.ok is None for probe in probes)
-    return probe_s(rate, plan) * (LONGER if undecided else 1.0)
+    return max(usual, min(usual * LONGER, left)) if undecided else usual
 
 
 def told(load: Load) -> Load:
@@ -234,7 +237,8 @@ def _answer(load: Load, found: Edge) -> Iterator[str]:
     if not load.probes:
         yield "nothing was tried"
     elif held is None:
-        yield f"no rate held: {not_held:.4g}/s is the lowest that was tried"
+        how = "no rate held" if broken else "no rate could be told to hold"
+        yield f"{how}: {not_held:.4g}/s is the lowest that was tried"
     elif not_held is None:
         yield f"held at every rate that was tried, up to {held:.4g}/s"
     else:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import re
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,8 +28,11 @@ DATATYPES = {
 }  # fmt: skip
 
 
-def where(url: str, *, anywhere: bool = False) -> Where:
-    """The place that an address stands for. Raises NetdynoError for one that is not this machine, unless `anywhere`."""
+def where(url: str, *, anywhere: bool = False, headers: Sequence[str] = ()) -> Where:
+    """The place that an address stands for. Raises NetdynoError for one that is not this machine, unless `anywhere`.
+
+    `headers` are lines like `Authorization: Bearer …` that go with every request.
+    """
     parts = urlsplit(url)
     try:
         port = parts.port
@@ -54,7 +58,19 @@ def where(url: str, *, anywhere: bool = False) -> Where:
             hint=f"load {ADMITTED}; if the service is yours, say `--anywhere`",
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Where(parts.hostname, port, path, parts.scheme == "https", addresses[0])
+    return Where(parts.hostname, port, path, parts.scheme == "https", addresses[0], _headers(headers))
+
+
+def _headers(lines: Sequence[str]) -> tuple[str, ...]:
+    stripped = tuple(line.strip() for line in lines if line.strip())
+    wrong = next((line for line in stripped if not re.fullmatch(r"[\w-]+:\s*[\x21-\x7e][\x20-\x7e]*", line)), None)
+    if wrong is not None:
+        # What stands there may be a secret: only its name is repeated.
+        raise NetdynoError(
+            f"cannot send the header `{wrong.partition(':')[0][:40]}`", because="it is not a line `Name: value`",
+            hint="one header a line, in plain letters",
+        )  # fmt: skip
+    return stripped
 
 
 def of_package(place: Where, model: str, package: Package, *, rows: int = 1) -> tuple[Request, ...]:
@@ -113,13 +129,24 @@ def model_of(place: Where, model: str | None) -> str:
 
 
 def _listed(place: Where) -> list[str]:
-    """Names in the model repository extension's index, where a service has one."""
-    answer = exchange(place, [wire(place, path="/v2/repository/index", body=b"{}")])[0]
+    """The models that our own service tells at /v2, or that the model repository extension's index has."""
+    ours, index = (
+        _decoded(answer)
+        for answer in exchange(
+            place, [wire(place, method="GET", path="/v2"), wire(place, path="/v2/repository/index", body=b"{}")]
+        )
+    )
     try:
-        index = json.loads(answer.body) if 200 <= answer.status < 300 else []
-        return [str(one["name"]) for one in index]
-    except (ValueError, TypeError, KeyError):
+        return [str(one) for one in ours["models"]] if ours and "models" in ours else [one["name"] for one in index]
+    except (TypeError, KeyError):
         return []
+
+
+def _decoded(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.body) if 200 <= answer.status < 300 else None
+    except ValueError:
+        return None
 
 
 def answered(place: Where, requests: Sequence[Request], *, rounds: int = 1) -> list[Answer]:
@@ -161,13 +188,9 @@ def _random(port: dict[str, Any], rows: int, chance: np.random.Generator) -> np.
 
 
 def _object(answer: Answer, place: Where, what: str) -> dict[str, Any]:
-    try:
-        if 200 <= answer.status < 300:
-            found = json.loads(answer.body)
-            if isinstance(found, dict):
-                return found
-    except ValueError:
-        pass
+    found = _decoded(answer)
+    if isinstance(found, dict):
+        return found
     raise NetdynoError(
         f"`{place.url}` does not say {what}",
         because=f"it answers {answer.status or answer.says}: {answer.body[:200].decode(errors='replace')}".rstrip(": "),
@@ -230,6 +253,11 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(other, bool) or not isinstance(other, int | float):
         return bool(one == other)
     return isinstance(one, int | float) and abs(one - other) <= ALLOWED * max(1.0, abs(other))
+
+
+def lines(file: Path) -> tuple[str, ...]:
+    """The lines of a file. Raises NetdynoError when it cannot be read."""
+    return tuple(_read(file).decode(errors="replace").splitlines())
 
 
 def _read(file: Path) -> bytes:

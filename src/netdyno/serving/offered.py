@@ -32,13 +32,14 @@ HEAD_START_S = 0.05  # between opening the connections and the first arrival
 
 
 class Where(NamedTuple):
-    """A place to send requests to: `address` is what the host's name stands for."""
+    """A place to send requests to: `address` is what the host's name stands for, `headers` are lines that go with every request."""
 
     host: str
     port: int
     path: str = "/"
     tls: bool = False
     address: str = ""
+    headers: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -63,7 +64,12 @@ class Answer(NamedTuple):
 
 def wire(where: Where, *, method: str = "POST", path: str | None = None, body: bytes = b"", kind: str = "") -> bytes:
     """A request in HTTP/1.1 that keeps its connection."""
-    lines = [f"{method} {path or where.path} HTTP/1.1", f"Host: {where.host}:{where.port}", "Accept: */*"]
+    lines = [
+        f"{method} {path or where.path} HTTP/1.1",
+        f"Host: {where.host}:{where.port}",
+        "Accept: */*",
+        *where.headers,
+    ]
     if body or method == "POST":
         lines += [f"Content-Type: {kind or 'application/json'}", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
@@ -134,12 +140,15 @@ def exchange(where: Where, messages: Sequence[bytes], *, timeout_s: float = 30.0
             try:
                 answers.append(await asyncio.wait_for(future, timeout_s))
             except TimeoutError:
+                connection.forget()
+                await asyncio.sleep(0)
                 raise NetdynoError(
                     f"`{where.url}` does not answer",
                     because=f"nothing came back within {timeout_s:g} s",
-                    hint="look at what the service says; a longer time-out is `--timeout 60s`",
+                    hint="look at what the service says",
                 ) from None
         connection.close()
+        await asyncio.sleep(0)  # hanging up takes a turn of the loop
 
     _run(ask())
     return answers
@@ -236,6 +245,11 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def forget(self) -> None:
+        """Hang up; nobody waits for what it carries, and nobody is told."""
+        self._done = self.freed = None
+        self.close()
+
     def _answered(self, answer: Answer) -> None:
         done, self._done = self._done, None
         if done is not None:
@@ -293,16 +307,18 @@ class _Engine:
         """Send everything when it is due, and wait for the last answer or its time-out."""
         loop = self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = loop.create_future()
-        for _ in range(self.connections):
-            self._idle.append(await _connected(self.where, self._freed))
-            self._open += 1
-        self._began = loop.time() + HEAD_START_S
-        loop.call_at(self._began + self.times[0], self._fire_due)
-        loop.call_later(SWEEP_S, self._sweep)
-        await self._over
-        for connection in (*self._idle, *self._carried.values()):
-            connection.freed = None
-            connection.close()
+        try:
+            for _ in range(self.connections):
+                self._idle.append(await _connected(self.where, self._freed))
+                self._open += 1
+            self._began = loop.time() + HEAD_START_S
+            loop.call_at(self._began + self.times[0], self._fire_due)
+            loop.call_later(SWEEP_S, self._sweep)
+            await self._over
+        finally:
+            for connection in (*self._idle, *self._carried.values()):
+                connection.forget()
+            await asyncio.sleep(0)  # hanging up takes a turn of the loop
 
     def _fire_due(self) -> None:
         """Send whatever is due by now, and come back for the next."""
