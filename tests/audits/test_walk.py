@@ -41,6 +41,7 @@ def test_every_step_is_handed_on_before_the_next(monkeypatch):
     assert [len(each.outcomes) for each in kept] == [0, 1, 2, 2]
     assert [each.finished for each in kept] == [False, False, False, True]
     assert kept[-1] == audit
+    assert audit.pictures.keys() == {"splits", "neighbours"}
     assert [event.doing for event in events] == [
         "describing the data",
         "looking for sound",

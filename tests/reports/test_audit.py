@@ -118,8 +118,14 @@ def test_what_a_data_set_is_called_cannot_break_out_of_the_page():
     evil = "</script><script>alert(1)</script>"
     text = page.render(look(found(says=f"1 {evil}")))
     assert evil not in text
-    odd = look(found(), pictures={"splits": 'x" onerror="alert(1)'})
+    odd = look(found(), pictures={"splits": 'x" onerror="alert(1)', "neighbours": 'x" onerror="alert(1)'})
     assert "onerror" not in page.render(odd).partition('id="record-data"')[0]
+
+
+def test_both_pictures_of_the_splits_are_on_the_page():
+    text = page.render(look(found(), pictures={"splits": "QUJD", "neighbours": "REVG"}))
+    assert text.count("base64,QUJD") == text.count("base64,REVG") == 1
+    assert "pure noise" in text
 
 
 def test_the_document_inside_the_page_can_be_read_again():

@@ -15,6 +15,8 @@ MOST_SIDE = 128
 LINE = 96  # letters of a sample in words
 COLUMNS = 6  # of a table's row in words
 MOST_POINTS = 600  # of a split in the picture of the splits: beyond, points hide each other
+MOST_NEIGHBOURS = 250  # the same of neighbours, which take a second for so many and a minute for thousands
+PERPLEXITY = 30.0  # how many neighbours a point keeps: the usual number
 # Of middle lightness, so that they are seen on light and on dark paper.
 COLOURS = ("#3f8fe0", "#e0862a", "#2fa37a")
 
@@ -108,12 +110,30 @@ def splits(view: View) -> str:
     flat = PCA(min(2, *rows.shape), random_state=0).fit_transform(rows)
     if flat.shape[1] < 2:
         flat = np.hstack((flat, np.zeros((len(flat), 1))))
+    return _scatter(_cut(flat, chosen))
+
+
+def neighbours(view: View) -> str:
+    """All splits by who is near whom (t-SNE), as a PNG in base64: it draws clusters in noise too, and no verdict rests on it."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    chance = np.random.default_rng(view.seed)
+    chosen = {name: _some(rows, chance, MOST_NEIGHBOURS) for name, rows in features(view).items()}
+    rows = np.clip(np.vstack(list(chosen.values())), -10, 10)
+    # Fifty directions hold who is near whom, and the search for neighbours in thousands would take most of the time.
+    rows = PCA(min(50, *rows.shape), random_state=0).fit_transform(rows)
+    tsne = TSNE(2, perplexity=min(PERPLEXITY, (len(rows) - 1) / 3), init="pca", random_state=0, n_jobs=1)
+    return _scatter(_cut(tsne.fit_transform(rows), chosen))
+
+
+def _cut(flat: Array, chosen: dict[str, Array]) -> dict[str, Array]:
     cuts = np.cumsum([len(part) for part in chosen.values()])[:-1]
-    return _scatter(dict(zip(chosen, np.split(flat, cuts), strict=True)))
+    return dict(zip(chosen, np.split(flat, cuts), strict=True))
 
 
-def _some(rows: Array, chance: np.random.Generator) -> Array:
-    return rows if len(rows) <= MOST_POINTS else rows[chance.choice(len(rows), MOST_POINTS, replace=False)]
+def _some(rows: Array, chance: np.random.Generator, most: int = MOST_POINTS) -> Array:
+    return rows if len(rows) <= most else rows[chance.choice(len(rows), most, replace=False)]
 
 
 def _scatter(points: dict[str, Array]) -> str:

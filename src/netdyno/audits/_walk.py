@@ -3,14 +3,16 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from netdyno import __version__
+from netdyno.audits import _serving
 from netdyno.audits._base import View, audited
-from netdyno.audits._pictures import splits
+from netdyno.audits._pictures import neighbours, splits
 from netdyno.audits._profile import profile
 from netdyno.audits._views import NOTHING, SAMPLE, Named, opened
 from netdyno.progress import Event, Listener, silent
@@ -36,15 +38,20 @@ def examine(
 ) -> Audit:
     """All that a look at the data gives. `keep` gets the document after every step, so that a crash loses one step.
 
-    `beside` are notes of the View that the user named: a policy, a vocabulary.
+    `beside` are notes of the View that the user named: a policy, a vocabulary, a way of serving.
 
     Raises NetdynoError when the target cannot be read; what an audit does wrong is an outcome and ends nothing.
     """
     began = clock()
     listener(Event("reading the data"))
     view = opened(target, named=named, sample=sample, seed=seed)
-    view = dataclasses.replace(view, notes={**view.notes, **(beside or {})})
+    view = dataclasses.replace(view, notes={**view.notes, **_noted(view, dict(beside or {}))})
     return looked_at(view, id=id, keep=keep, listener=listener, command=command, clock=clock, began=began)
+
+
+def _noted(view: View, beside: dict[str, Any]) -> dict[str, Any]:
+    ways = {name: beside.pop(name) for name in ("serving", "training") if name in beside}
+    return {**beside, **(_serving.beside(view, ways) if "serving" in ways else {})}
 
 
 def looked_at(
@@ -87,10 +94,11 @@ def looked_at(
 
 def _drawn(view: View) -> dict[str, str]:
     # A picture proves nothing, so what is in its way (a split without samples, texts without letters) costs only the picture.
-    try:
-        return {"splits": splits(view)}
-    except Exception:
-        return {}
+    found = {}
+    for name, draw in (("splits", splits), ("neighbours", neighbours)):
+        with suppress(Exception):
+            found[name] = draw(view)
+    return found
 
 
 def ordered(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:

@@ -47,6 +47,19 @@ def data(
         Path | None,
         Option(metavar="FILE", help="The words that the model knows, one a line: how many others do texts have?"),
     ] = None,
+    serving: Annotated[
+        str | None,
+        Option(
+            metavar="FILE:FUNCTION",
+            help="How a raw record becomes an input in use: compared with training on the same records.",
+        ),
+    ] = None,
+    training: Annotated[
+        str | None,
+        Option(
+            metavar="FILE:FUNCTION", help="The same in training, where the data do not say it: of a folder, a table."
+        ),
+    ] = None,
     sample: Annotated[int, Option(metavar="N", least=20, help="Look at no more than N samples of each split.")] = 4000,
     fail_on: Annotated[
         list[str] | None,
@@ -69,6 +82,7 @@ def data(
     if target is None and not words:
         raise _nothing()
     script = _script(target, words)
+    ways = _ways(serving, training, refused=script is not None or (target is not None and _stored(target)))
     if script is not None:
         audit = _watched(script, shelf, seed, progress)
     elif target is not None and _stored(target):
@@ -76,7 +90,7 @@ def data(
     else:
         assert target is not None
         named = (target_column, test, group_column, time_column)
-        beside = _beside(policy, vocabulary)
+        beside = {**_beside(policy, vocabulary), **ways}
         audit = _looked(target, named, beside=beside, sample=sample, seed=seed, shelf=shelf, progress=progress)
     _told(audit, json=json, everything=everything, html=html)
     return NO if sick(audit.outcomes, bad) else DONE
@@ -114,6 +128,24 @@ def _beside(policy: Path | None, vocabulary: Path | None) -> dict[str, object]:
                 f"cannot read the vocabulary `{vocabulary}`", because=str(error), hint="write one word a line"
             ) from error
     return found
+
+
+def _ways(serving: str | None, training: str | None, *, refused: bool) -> dict[str, object]:
+    """The functions that make inputs of raw records. Raises NetdynoError where they are not found, or have nothing to be compared on."""
+    if serving is None and training is None:
+        return {}
+    if serving is None or refused:
+        raise NetdynoError(
+            f"cannot use `--{'serving' if serving is not None else 'training'}` here",
+            because="only a look at data has raw records, and no script or earlier look has"
+            if refused
+            else "it names one way, and two are compared",
+            hint="`netdyno data photos/ --serving serve.py:prepare --training train.py:prepare`",
+        )
+    from netdyno.audits._serving import way
+
+    named = {"serving": serving, "training": training}
+    return {flag: way(reference, flag=flag) for flag, reference in named.items() if reference is not None}
 
 
 def _stored(target: str) -> bool:

@@ -22,11 +22,13 @@ class PageInfo(NamedTuple):
     audit: Audit
     info: told.AuditInfo
     picture: str
+    neighbours: str
 
 
 def page_info(audit: Audit) -> PageInfo:
     """What is to be shown."""
-    return PageInfo(audit, told.audit_info(audit), picture(audit.pictures.get("splits", "")))
+    drawn = (picture(audit.pictures.get(name, "")) for name in ("splits", "neighbours"))
+    return PageInfo(audit, told.audit_info(audit), *drawn)
 
 
 def render(audit: Audit) -> str:
