@@ -50,7 +50,7 @@ def examine(
 
 
 def _noted(view: View, beside: dict[str, Any]) -> dict[str, Any]:
-    ways = {name: beside.pop(name) for name in ("serving", "training") if name in beside}
+    ways: dict[str, Any] = {name: beside.pop(name) for name in ("serving", "training") if name in beside}
     return {**beside, **(_serving.beside(view, ways) if "serving" in ways else {})}
 
 
