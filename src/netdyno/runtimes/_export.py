@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from netdyno.errors import ArmError
+from netdyno.errors import ArmError, NetdynoError
 from netdyno.measure.latency import elapsed
 from netdyno.records.base import Noun
 from netdyno.records.deployment import Built, Signature
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from netdyno.targets.release import Release
+
+Made = TypeVar("Made")
 
 CALIBRATION_ROWS = 300  # what quantisers are shown; their makers ask for 128 to 300
 
@@ -45,41 +49,55 @@ class Spec(Noun, frozen=True, kw_only=True):
 
 def export(spec: Spec, *, timeout_s: float, python: str = sys.executable) -> Built:
     """Export in a fresh process that is ended after `timeout_s`. Raises ArmError with the reason and its last words."""
+    return ran(
+        "netdyno.runtimes._export", spec, Built, timeout_s=timeout_s, threads=spec.threads, what="export", python=python
+    )
+
+
+def ran(
+    module: str, spec: Any, made: type[Made], *, timeout_s: float, threads: int, what: str, python: str = sys.executable
+) -> Made:
+    """What `python -m module SPEC.json` leaves in `built.json` of the spec's folder. It is ended after `timeout_s`, with its children.
+
+    Raises ArmError with the reason and its last words when it leaves none.
+    """
     with tempfile.TemporaryDirectory() as aside:
         order, said = Path(aside) / "spec.json", Path(aside) / "said.txt"
         order.write_bytes(msgspec.json.encode(spec))
         with said.open("wb") as output:
             child = subprocess.Popen(
-                (python, "-m", "netdyno.runtimes._export", str(order)),
+                (python, "-m", module, str(order)),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # compilers have children of their own: end all of them together
-                env={**os.environ, "OMP_NUM_THREADS": str(spec.threads)},
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             )
             try:
                 status = child.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
-                raise ArmError(f"the export was ended after {timeout_s:.0f} s", last_words=_last(said)) from None
+                raise ArmError(f"the {what} was ended after {timeout_s:.0f} s", last_words=_last(said)) from None
             except BaseException:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
                 raise
         built = Path(spec.folder) / "built.json"
         if status or not built.is_file():
-            raise ArmError(_reason(said, status), last_words=_last(said))
-        return msgspec.json.decode(built.read_bytes(), type=Built)
+            raise ArmError(_reason(said, status, what), last_words=_last(said))
+        return msgspec.json.decode(built.read_bytes(), type=made)
 
 
 def _last(said: Path) -> str:
     return "\n".join(said.read_text(errors="replace").splitlines()[-12:])
 
 
-def _reason(said: Path, status: int) -> str:
+def _reason(said: Path, status: int, what: str) -> str:
     lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else f"the export ended with status {status}"
+    return (
+        lines[-1].removeprefix("netdyno.errors.ArmError: ")[:300] if lines else f"the {what} ended with status {status}"
+    )
 
 
 def main(order: str) -> None:
@@ -88,15 +106,29 @@ def main(order: str) -> None:
     folder = Path(spec.folder)
     runtime = base.read(spec.change)
     notes: tuple[str, ...] = ()
+    with one_line():
+        subject = exportable(spec)
 
     def work() -> None:
         nonlocal notes
-        notes = runtime.export(exportable(spec), folder)
+        notes = runtime.export(subject, folder)
 
-    seconds = elapsed(work)
+    with one_line():
+        seconds = elapsed(work)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     built = Built(key=spec.key, seconds=seconds, bytes=size, notes=notes)
     (folder / "built.json").write_bytes(msgspec.json.encode(built))
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Say an error of three lines in one, the last that is printed: who waits takes it for the reason."""
+    try:
+        yield
+    except NetdynoError as error:
+        traceback.print_exc()
+        print(f"{error.what}: {error.because}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from None
 
 
 def exportable(spec: Spec) -> base.Exportable:
