@@ -5,6 +5,7 @@ import json
 import pytest
 
 from netdyno.cli._app import main
+from netdyno.learning import asked
 from netdyno.records.study import Study
 from netdyno.store.documents import Documents
 
@@ -85,6 +86,40 @@ def test_the_range_test_alone_trains_nothing_and_draws_its_curve(here, capsys):
     assert capsys.readouterr().out.strip()
     assert "<svg" in (here / "range.html").read_text()
     assert not (here / ".netdyno" / "studies").exists()
+
+
+ASK = ["learn", "work.py:Clouds", "--seeds", "3", "--updates", "40", "--progress", "none"]
+
+
+@pytest.mark.parametrize(
+    ("question", "column"),
+    [("rate", "rate"), ("optimizer", "optimizer"), ("batch", "batch size"), ("clip", "threshold")],
+)
+def test_one_question_is_answered_with_its_table_its_numbers_and_its_plot(here, capsys, monkeypatch, question, column):
+    monkeypatch.setattr(asked, "KINDS", {"adamw": None, "nesterov": None})
+    monkeypatch.setattr(asked, "OFFERED", ("adamw", "nesterov"))
+    monkeypatch.setattr(asked, "FACTORS", (0.5,))
+    assert main([*ASK, "--ask", question, "--json", "--html", "asked.html"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["asks"] == question
+    assert told["says"]
+    assert len({str(row[column]) for row in told["rows"]}) == len(told["rows"]) >= 2
+    page = (here / "asked.html").read_text()
+    assert "<svg" in page
+    assert f"<td>{told['rows'][0][column]}" in page or question == "rate"
+    assert not (here / ".netdyno" / "studies").exists()
+
+
+def test_an_answer_is_read_on_a_terminal(here, capsys):
+    assert main([*ASK, "--ask", "clip"]) == 0
+    out = capsys.readouterr().out
+    assert "percentile 90" in out
+    assert "updates cut" in out
+
+
+def test_what_does_not_fit_into_the_budget_is_said(here, capsys):
+    assert main([*ASK, "--ask", "batch", "--budget", "1ms"]) == 2
+    assert "budget" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """A better model by a staged search: each choice is answered by its own experiment over seeds."""
 
+import time
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,6 +16,15 @@ from netdyno.cli._progress import listening, loading
 from netdyno.errors import NetdynoError
 from netdyno.records.study import Limits, Study, StudyPlan
 from netdyno.store.documents import Documents
+
+
+class Question(StrEnum):
+    """What `--ask` answers."""
+
+    RATE = "rate"
+    OPTIMIZER = "optimizer"
+    BATCH = "batch"
+    CLIP = "clip"
 
 
 def learn(
@@ -46,6 +57,12 @@ def learn(
         ),
     ] = None,
     range_test: Annotated[bool, Option(help="Only the range test of the learning rate.")] = False,
+    ask: Annotated[
+        Question | None,
+        Option(
+            help="Answer one question of optimisation and search nothing else: `rate`, `optimizer`, `batch` or `clip`."
+        ),
+    ] = None,
     resume: Annotated[str | None, Option(metavar="STUDY", help="Go on with a study that was cut short.")] = None,
     everything: Annotated[bool, Option(help="Show every setting of every knob, and why knobs were not tried.")] = False,
     runs: Annotated[
@@ -66,6 +83,9 @@ def learn(
     Each knob is swept over seeds; what wins is confirmed on fresh ones and kept only beyond noise. `netdyno template` writes
     the winner as a script.
     """
+    if ask is not None:
+        asked = (ask, _named(target), seeds, updates, options.duration(budget))
+        return _asked(*asked, html=html, json=json, progress=progress)
     if range_test:
         return _ranged(_named(target), seeds=seeds, html=html, json=json, progress=progress)
     shelf = Documents(store)
@@ -130,15 +150,56 @@ def _ranged(target: str, *, seeds: int, html: Path | None, json: bool, progress:
 
         found = range_test(setup_of(load(target)), seeds=tuple(range(1, seeds + 1)), listener=listener)
     if html is not None and found.curve is not None:
-        from netdyno.reports import _study_page as page
+        from netdyno.reports._study_asked import page
 
-        html.write_text(page.curve(found.curve, title=target, says=found.says), encoding="utf-8")
+        html.write_text(page(target, found.says, curves=(found.curve,)), encoding="utf-8")
         tell(f"page:    {html}")
     if json:
         suggested = {"says": found.says, "suggestion": found.suggestion, "factor": found.factor, "curve": found.curve}
         put(msgspec.json.format(msgspec.json.encode(suggested), indent=2).decode())
     else:
         put(found.says)
+    return DONE
+
+
+def _asked(
+    question: Question,
+    target: str,
+    seeds: int,
+    updates: int | None,
+    budget_s: float,
+    *,
+    html: Path | None,
+    json: bool,
+    progress: ProgressForm,
+) -> int:
+    """One question, answered by its own experiment: a sentence, a table, and its plot."""
+    with listening(progress, budget_s=budget_s) as listener:
+        loading(listener)
+        from netdyno.learning import asked
+        from netdyno.learning.run import setup_of
+        from netdyno.targets.workload import load
+
+        setup = setup_of(load(target), updates=updates)
+        answer = asked.QUESTIONS[question.value](
+            asked.Asking(setup=setup, seeds=seeds, budget_s=budget_s, listener=listener, clock=time.monotonic)
+        )
+    from netdyno.reports import _study_asked as report
+
+    if html is not None:
+        drawn: dict[str, Any] = {
+            "columns": answer.columns,
+            "rows": answer.rows,
+            "curves": answer.curves,
+            "dots": answer.dots,
+        }
+        html.write_text(report.page(f"{target}: {question.value}", answer.says, **drawn), encoding="utf-8")
+        tell(f"page:    {html}")
+    if json:
+        told = {"asks": question.value, "target": target, **asked.as_data(answer)}
+        put(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+    else:
+        put(report.render(answer.says, answer.columns, answer.rows, width=width(), colour=colour()))
     return DONE
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from netdyno.records.study import Curve, Study
+from netdyno.records.study import Study
 from netdyno.reports import _study as told
 from netdyno.reports._study_figures import curve_svg, front_svg
 from netdyno.reports.html import _finalized, _source
@@ -67,17 +67,6 @@ def render(study: Study) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=Markup(_embedded(study)),  # noqa: S704 - `_embedded` leaves no angle bracket
     )
-
-
-def curve(drawn: Curve, *, title: str, says: str) -> str:
-    """One curve as a page of its own."""
-    from jinja2 import Environment, PackageLoader
-    from markupsafe import Markup
-
-    shelf = Environment(loader=PackageLoader("netdyno.reports", "_templates"), autoescape=True)
-    style = Markup(shelf.get_template("report.css").render())  # noqa: S704 - our own file
-    figure = Markup(curve_svg(drawn, name="curve"))  # noqa: S704 - matplotlib escapes what it writes
-    return shelf.get_template("curve.html").render(title=title, says=says, style=style, figure=figure)
 
 
 def _embedded(study: Study) -> str:
