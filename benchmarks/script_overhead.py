@@ -144,7 +144,7 @@ class Switch:
         loop.update()
         if self.resting:
             observer.updates = 1  # far from the next burst
-            observer._rest()
+            observer._rest(PERIOD)
 
     def off(self) -> None:
         observer = self.observer

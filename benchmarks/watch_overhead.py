@@ -29,6 +29,8 @@ from benchmarks import script_overhead
 from benchmarks.script_overhead import WARM, Loop, Price, price
 
 import netdyno
+from netdyno.aboard.observe import BURST, PERIOD
+from netdyno.monitor.ride import APART_NS
 from netdyno.stats.paired import hodges_lehmann, log_ratios
 
 # The pulse beats once a second: in half of the turns, and so for its share of the time.
@@ -63,7 +65,10 @@ class Rider:
 
 
 class Watched(Rider):
-    """A watch that goes on from turn to turn: its first looks are behind it, as they are in a run of hours."""
+    """A watch that goes on from turn to turn: its first updates are behind it, as they are in a run of hours.
+
+    Between bursts, where all looks are, and all that is listened to; `InBursts` is its other half.
+    """
 
     def __init__(self, store: str, *, everything: bool) -> None:
         self.name = "watch, everything" if everything else "watch"
@@ -73,22 +78,26 @@ class Watched(Rider):
         self.held = False
 
     def on(self, loop: Loop) -> Callable[[], None]:
-        watch = self.watch
-        if not watch.running:
-            watch.start()
-            self.seen = watch.observer.vitals
-            for _ in range(2 * WARM):
-                loop.update()
-            watch._pulse.examine()  # the rules are imported by the first examination
-            watch.observer.watch_of = lambda _: self.seen
-            beat = watch._pulse.beat
-            watch._pulse.beat = lambda: None if self.held else beat()
+        if not self.watch.running:
+            self._begin(loop)
         else:
             # The budget is a share of the time on board.
             self.seen.began += time.perf_counter_ns() - self.left
-            watch.observer.apply()
+            self.watch.observer.apply()
         self.held = False
+        self.watch.observer._rest(sys.maxsize)
         return loop.update
+
+    def _begin(self, loop: Loop) -> None:
+        watch = self.watch
+        watch.start()
+        observer, self.seen = watch.observer, watch.observer.vitals
+        while not (observer.faded and observer.resting):
+            loop.update()
+        watch._pulse.examine()  # the rules are imported by the first examination
+        observer.watch_of = lambda _: self.seen
+        beat = watch._pulse.beat
+        watch._pulse.beat = lambda: None if self.held else beat()
 
     def off(self) -> None:
         watch, self.held = self.watch, True
@@ -101,6 +110,48 @@ class Watched(Rider):
         self.held = False
         self.watch.stop()
         return self.watch.costs()
+
+
+class InBursts(Rider):
+    """The updates of a watch that are watched in a row: dearer ones, and so seldom that few turns would meet them."""
+
+    def __init__(self, rests: Watched) -> None:
+        self.rests = rests
+        self.name = f"{rests.name}, in bursts"
+
+    def on(self, loop: Loop) -> Callable[[], None]:
+        if not self.rests.watch.running:
+            self.rests._begin(loop)
+            self.rests.off()
+        observer, seen = self.rests.watch.observer, self.rests.seen
+        observer.bursts = observer.resting = observer.deaf = False
+        self.kept = seen.share, seen.listens, seen.listens_early, seen.block
+        seen.share = seen.listens = seen.listens_early = -1.0
+        seen.block = False
+        observer.apply()
+        self.rests.held = False
+        return loop.update
+
+    def off(self) -> None:
+        observer, seen, left = self.rests.watch.observer, self.rests.seen, self.rests.left
+        seen.share, seen.listens, seen.listens_early, seen.block = self.kept
+        observer.bursts = True
+        self.rests.off()
+        self.rests.left = left  # its time does not count for the budget
+
+    @staticmethod
+    def share(step_s: float) -> float:
+        """Of all updates, those in bursts, when a run has come to its pace."""
+        return BURST / (BURST + max(PERIOD - BURST, APART_NS / 1e9 / step_s))
+
+
+def mixed(rests: list["Turn"], bursts: list["Turn"]) -> list["Turn"]:
+    """What a run pays that is watched in bursts."""
+    share = InBursts.share(median(one.wall for one in bursts))
+    return [
+        Turn(*(share * dear + (1 - share) * cheap for dear, cheap in zip(burst, rest, strict=True)))
+        for burst, rest in zip(bursts, rests, strict=True)
+    ]
 
 
 class Hooks(Rider):
@@ -286,14 +337,17 @@ def rows(name: str, *, rounds: int, seed: int, least_s: float, beside: bool) -> 
         loop.update()
     with tempfile.TemporaryDirectory() as store:
         watches = [Watched(store, everything=False), Watched(store, everything=True)]
-        riders = [Rider(), again(), watches[0], *(rivals() if beside else ())]
-        found = rounds_of(loop, riders, rounds=rounds, seed=seed, least_s=least_s)
-        watches[0].end()
         # One process has one watch at a time: everything comes after, beside turns of its own without.
-        more = rounds_of(loop, [Rider(), watches[1]], rounds=rounds, seed=seed + 1, least_s=least_s)
-        watches[1].end()
-    lines = [line(loop.name, kind, turns, found["off"]) for kind, turns in found.items() if kind != "off"]
-    return [*lines, line(loop.name, watches[1].name, more[watches[1].name], more["off"])]
+        riders = [[again(), *(rivals() if beside else ())], []]
+        lines = []
+        for at, (watched, others) in enumerate(zip(watches, riders, strict=True)):
+            mine = [Rider(), watched, InBursts(watched), *others]
+            found = rounds_of(loop, mine, rounds=rounds, seed=seed + at, least_s=least_s)
+            watched.end()
+            off = found.pop("off")
+            found[watched.name] = mixed(found[watched.name], found[f"{watched.name}, in bursts"])
+            lines += [line(loop.name, kind, turns, off) for kind, turns in found.items()]
+    return lines
 
 
 def traced(name: str, tracer: TraceML, *, rounds: int, seed: int, least_s: float) -> str:
@@ -320,7 +374,7 @@ def line(loop: str, kind: str, on: list[Turn], off: list[Turn]) -> str:
 
 def met(loop: str, kind: str, more: Price, share) -> str:
     """Whether the whole interval keeps to what is aimed at."""
-    if not kind.startswith("watch"):
+    if not kind.startswith("watch") or "bursts" in kind:
         return ""
     everything = "everything" in kind
     if "two-layer" in loop and not everything:

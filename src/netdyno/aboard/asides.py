@@ -55,13 +55,26 @@ def patch(patches: Patches, observer: "Observer") -> None:
     import torch
     import torch.nn.functional as F
 
-    for name in READS:
+    for name in () if observer.faded else READS:
         patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_read, observer, name))
     for name in COPIES:
         patches.replace(f"Tensor.{name}", torch.Tensor, name, partial(_copy, observer, name))
     patches.replace("save", torch, "save", lambda original: _timed(observer, original, SAVE, steps.SAVE, "saves"))
     for name in LOSSES:
         patches.replace(name, F, name, lambda original: _loss(observer, original))
+
+
+def fade(patches: Patches, observer: "Observer") -> None:
+    """What reads values is known by now: where all lies on the host, and nothing waits, reading is left alone from here on.
+
+    An optimizer such as AdamW reads a step count twice for each parameter, and each time passed by here.
+    """
+    import torch
+
+    groups = (group for optimizer in observer.view.optimizers for group in optimizer.param_groups)
+    if all(p.is_cpu for group in groups for p in group["params"]):
+        observer.faded = True
+        patches.drop(torch.Tensor, READS)
 
 
 def patch_loggers(patches: Patches, observer: "Observer", done: set[str]) -> None:

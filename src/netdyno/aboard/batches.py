@@ -5,7 +5,7 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import steps
+from . import asleep, steps
 from .account import DATA, EVALUATION
 from .frames import user_line
 from .patches import Patches
@@ -88,12 +88,14 @@ def _begun(observer: "Observer", original: Any) -> Any:
 
 
 def _batch(observer: "Observer", original: Any) -> Any:
-    account = observer.account
+    account, sleep = observer.account, observer.sleep
 
     def __next__(self: Any) -> Any:  # noqa: N807
         if not observer.candidate() or observer.fetching:
             return original(self)
         known = getattr(self, MARK, None)
+        if sleep.on and known is not None and known is sleep.loader:
+            return asleep.batch(observer, original, self, known)
         evaluates = known is not None and known.evaluates and not known.trains
         if observer.entered and not evaluates:
             observer.leave_forward()

@@ -1,6 +1,7 @@
 """Top-level module calls: training, evaluation, recomputation, loss modules; and where knobs take hold of a forward."""
 
 import sys
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import steps
@@ -47,6 +48,12 @@ class Outermost:
 
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         seen = self.observer
+        if seen.sleep.on and self.is_grad_enabled() and get_ident() == seen.training_thread:
+            seen.inside = 1
+            try:
+                return self.original(module, *args, **kwargs)
+            finally:
+                seen.inside = 0
         if self.is_compiling() or not seen.candidate() or self.tracing():
             return self.original(module, *args, **kwargs)
         before, seen.inside = seen.inside, 1

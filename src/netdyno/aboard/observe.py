@@ -9,7 +9,7 @@ from statistics import median
 from threading import get_ident
 from typing import Any
 
-from . import asides, batches, between, forwards, made, steps, updates
+from . import asides, asleep, batches, between, forwards, made, steps, updates
 from .account import BACKWARD, NETDYNO, OPTIMIZER, Account
 from .census import Census
 from .config import Config
@@ -32,6 +32,8 @@ BURST, PERIOD = 50, 500
 DESCRIBED = 512
 # Updates after warm-up that say how quick they are.
 PACE = 30
+# On a long watch it is known by then what reads values.
+FADES = 1000
 KEPT_TIMES = 400
 # One loss per update; a ride of more than this is not about single losses.
 KEPT_LOSSES = 20_000
@@ -64,7 +66,9 @@ class Observer:
         # The same for one tracer only, and without a further call within: for wrappers that are passed very often.
         self.is_traced = torch.compiler.is_dynamo_compiling
         self.now = time.perf_counter_ns
-        self._item = torch._C.TensorBase.item
+        self._item = self.item = torch._C.TensorBase.item
+        self.sleep = asleep.Sleep()
+        self.calm: Callable[[], asleep.Calm | None] | None = None  # who says that nothing is wrong, on a long watch
         # Hot switches. `off`: count only. `inside`: module calls are nobody's business now.
         self.watching = config.watch
         self.off = not config.watch
@@ -90,7 +94,10 @@ class Observer:
         self.census = Census(self)
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
-        self.bursts = False
+        self.bursts = self.resting = False
+        self.apart_ns = 0  # on a long watch bursts come to be so far apart
+        self.faded = False  # and what passed here most often, and is known by then, passes no more
+        self._burst_began = self._rests_until = 0
         self.recent: deque[tuple[int, float]] = deque(maxlen=KEPT_RECENT)  # the last of them, for who reads them again
         self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
         self.losses: list[float | None] = []
@@ -125,10 +132,11 @@ class Observer:
         """This thread trains: from now on only it is watched."""
         if not self._may_train():
             return False
+        self.wake()
         self.training_thread = get_ident()
         self.inside, self.fetching, self.making, self.backwards = 0, False, False, 0
-        self.off = not self.watching
-        if self.watching:
+        self.off = self.resting or not self.watching
+        if not self.off:
             self.account.start()
             self.sampler.start()
         self._ended = self.now()
@@ -136,6 +144,7 @@ class Observer:
 
     def forked(self) -> None:
         """In a forked child: whoever trains here is somebody else."""
+        self.wake()
         self.training_thread = None
         self.account.forget_thread()
         self.sampler.forked()
@@ -190,6 +199,7 @@ class Observer:
 
     def remove(self) -> None:
         """Put everything back."""
+        self.wake()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -262,7 +272,7 @@ class Observer:
         try:
             if tensors is not None:
                 self.backwards_done += 1
-                self.guarded("loss", self._read_loss, tensors)
+                self.guarded("loss", self.read_loss, tensors)
                 if not self.off:
                     self.guarded("backward", self.facts.backward_done, self.forwards)
                 self.forwards = 0
@@ -295,7 +305,8 @@ class Observer:
         self.counts_forwards = unit == "forward"
         self.counts_batches = unit == "batch"
 
-    def _read_loss(self, tensors: Any) -> None:
+    def read_loss(self, tensors: Any) -> None:
+        """Keep the loss that a backward pass started from, or have it copied from its device."""
         root = tensors if not isinstance(tensors, list | tuple) else tensors[0] if len(tensors) == 1 else None
         scaled, self.unscaled_loss = self.unscaled_loss, None
         if scaled is not None and scaled[0] is root:
@@ -327,25 +338,58 @@ class Observer:
 
     def step_begins(self, optimizer: Any, *_: Any) -> None:
         """The outermost optimizer step on this thread begins; a closure may run within it."""
+        sleep = self.sleep
+        if sleep.on:
+            loss = sleep.loss
+            if (
+                loss is not None
+                and sleep.low <= loss <= sleep.high
+                and optimizer is sleep.optimizer
+                and (sleep.guard is None or sleep.guard())
+            ):
+                return
+            if get_ident() != self.training_thread:
+                return
+            self.wake()
         if get_ident() != self.training_thread and (self.training_thread is not None or not self._settle()):
             return
         if self.stepping and self._stepper is not optimizer:
             return  # an optimizer that wraps another
+        self._begins(optimizer)
+        if self.looking and not self.off:
+            self.guarded("optimizer", self._look_at, optimizer)
+        if self.vitals is not None:
+            self.vitals.tell("step", optimizer)
+
+    def _begins(self, optimizer: Any) -> None:
         self._stepper = optimizer
         self.stepping = True
         self.steps_begun += 1
         self._depth = len(self.account.stack)
         self.account.push(OPTIMIZER)
-        if self.looking and not self.off:
-            self.guarded("optimizer", self._look_at, optimizer)
-        if self.vitals is not None:
-            self.vitals.tell("step", optimizer)
 
     def _look_at(self, optimizer: Any) -> None:
         self.facts.before_step(self.facts.optimizer(optimizer))
 
     def step_ends(self, optimizer: Any, *_: Any) -> None:
         """It is over: an update is finished."""
+        sleep = self.sleep
+        if sleep.on:
+            if optimizer is not sleep.optimizer:
+                return  # another thread's: ours has woken everybody
+            sleep.left -= 1
+            loss = sleep.loss
+            if sleep.left > 0 and loss is not None:
+                self.updates += 1
+                sleep.losses.append(loss)
+                if (fresh := self.fresh) is not None:
+                    fresh.append((self.updates, loss))
+                sleep.loss, sleep.passes = None, 0
+                if sleep.stepped is not None:
+                    sleep.stepped()
+                return
+            self.wake()
+            self._begins(optimizer)
         if get_ident() != self.training_thread or self._stepper is not optimizer:
             return
         self.stepping, self._stepper = False, None
@@ -392,6 +436,8 @@ class Observer:
             self.backwards_done = 0
             if self.vitals is not None:
                 self.vitals.boundary()
+            if self.resting:
+                self._rests()
             for call in self.boundary[:]:
                 try:
                     call()
@@ -409,6 +455,8 @@ class Observer:
             between.look(self.account, self.looking and at > self.config.warmup)
         if at <= WHEN + 1 or self.facts.pending:
             self.facts.update_done()
+        if self.apart_ns and at >= FADES and not self.faded:
+            asides.fade(self._patches, self)
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             asides.patch_loggers(self._patches, self, self._loggers)
@@ -432,14 +480,20 @@ class Observer:
         """Quick updates are watched some in a row; in between they are counted."""
         if not self.bursts:
             self.bursts = at == self.config.warmup + PACE and median(self.update_ns) < self.quick_ns
-        if self.bursts and at % PERIOD >= BURST:
-            self._rest()
+        if not self.bursts:
+            return
+        if not self.apart_ns:
+            if at % PERIOD >= BURST:
+                self._rest(at - at % PERIOD + PERIOD)
+        elif at - self._burst_began >= BURST:
+            # Twice as far into the run each time, until bursts are as far apart as they may be.
+            self._rest(at + max(PERIOD - BURST, min(at, int(self.apart_ns / median(self.update_ns)))))
 
-    def _rest(self) -> None:
-        self.off = True
+    def _rest(self, until: int) -> None:
+        self.off = self.resting = True
+        self._rests_until = until
         self._hush()
         self.account.stop()
-        self.boundary.append(self._wake)
 
     def _hush(self) -> None:
         """While it rests, calls of modules pass by; where numbers are looked at, only those of training, until a look."""
@@ -449,14 +503,48 @@ class Observer:
             hooked or self.counts_forwards or (vitals is not None and (vitals.listening or vitals.looking))
         )
 
-    def _wake(self) -> None:
-        if self.updates % PERIOD:
+    def _rests(self) -> None:
+        """One more update of a rest is over."""
+        if self.updates < self._rests_until:
             self._hush()
+            if self.deaf and self.calm is not None:
+                self.guarded("sleep", self._fall_asleep)
             return
-        self.boundary.remove(self._wake)
-        self.off, self.inside, self.deaf = False, 0, False
+        self.resting = self.off = self.deaf = False
+        self.inside = 0
+        self._burst_began = self.updates
         self.account.start(OPTIMIZER)
         self.account.switch(NETDYNO)
+        self.sampler.start()
+
+    def _fall_asleep(self) -> None:
+        """Until the next update that is decided on, if nothing is wrong."""
+        at = self.updates
+        left = min(asleep.STRETCH - 1 - at % asleep.STRETCH, self._rests_until - at)
+        known = (
+            self.counted_by == "optimizer" and not self._late and self.unscaled_loss is None and not self.view.hooked
+        )
+        if left < asleep.LEAST or at % asleep.STRETCH == 0 or not known or self.calm is None:
+            return
+        calm = self.calm()
+        if calm is not None:
+            self.sleep.fall(calm, left)
+
+    def wake(self) -> None:
+        """From here on everything is seen in the usual way; what was slept through is written down."""
+        sleep = self.sleep
+        if not sleep.on:
+            return
+        self._loss, self.backwards_done = sleep.loss, sleep.passes
+        slept = self.guarded("sleep", sleep.rise)
+        if slept:
+            first = self.updates - len(slept) + 1
+            self.losses += slept[: KEPT_LOSSES - len(self.losses)] if len(self.losses) < KEPT_LOSSES else ()
+            self.recent.extend(enumerate(slept, first))
+            self.last_loss = slept[-1]
+            entry = self.facts.optimizer(sleep.optimizer)
+            entry.steps += len(slept)
+            self.steps_begun += len(slept)
 
     def _keep_loss(self) -> None:
         loss = self._loss

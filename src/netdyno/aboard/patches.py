@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -27,6 +27,16 @@ class Patches:
             self.missing[point] = f"{type(error).__name__}: {error}"
             return
         self._kept.append((owner, name, own, stand_in))
+
+    def drop(self, owner: Any, names: Iterable[str]) -> None:
+        """Put back these attributes of `owner` and no others; what somebody else has replaced since stays for `undo`."""
+        wanted, chosen = set(names), Patches()
+        others: list[tuple[Any, str, Any, Any]] = []
+        for kept in self._kept:
+            mine = kept[0] is owner and kept[1] in wanted and vars(owner).get(kept[1]) is kept[3]
+            (chosen._kept if mine else others).append(kept)
+        self._kept = others
+        chosen.undo()
 
     def undo(self) -> None:
         """Everything as it was, except what somebody else has replaced since: that is theirs to put back."""

@@ -3,9 +3,10 @@
 import inspect
 import sys
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from . import steps
+from . import asleep, steps
 from .account import BACKWARD, CLIP, OPTIMIZER, SCHEDULER, ZERO_GRAD
 from .frames import user_line
 from .patches import Patches
@@ -52,10 +53,14 @@ def patch(patches: Patches, observer: "Observer") -> None:
 
 
 def _backward(observer: "Observer", original: Any) -> Any:
-    is_traced = observer.is_traced
+    is_traced, sleep = observer.is_traced, observer.sleep
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_traced() or not observer.begin_backward(tensors):
+        if is_traced():
+            return original(tensors, *args, **kwargs)
+        if sleep.on and not observer.backwards and get_ident() == observer.training_thread:
+            return asleep.backward(observer, original, tensors, args, kwargs)
+        if not observer.begin_backward(tensors):
             return original(tensors, *args, **kwargs)
         try:
             result = original(tensors, *args, **kwargs)

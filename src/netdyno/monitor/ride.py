@@ -18,9 +18,12 @@ LOOKS, LISTENS = 0.3, 0.2
 _aboard: list[Observer] = []  # one process, one ride
 # With everything on, as much again for looks, and for listening: with what counting costs it stays at some five per cent.
 EVERYTHING = 0.015
-# Who watches for hours has time to watch in bursts: a watched update costs a hundred microseconds where the caches are cold,
-# which is one per cent of ten milliseconds.
-QUICK_NS = 30_000_000
+# Who watches for hours has time to watch in bursts: a watched update costs some four hundred microseconds where the caches are
+# cold, which is three per mille of so long an update.
+QUICK_NS = 150_000_000
+# So far apart bursts come to be: fifty updates of five milliseconds, each by four hundred microseconds dearer, are two per
+# mille of ten seconds.
+APART_NS = 10_000_000_000
 
 
 def aboard(
@@ -39,7 +42,7 @@ def aboard(
         return None
     observer = Observer(Config(folder=folder, seed=None, hz=hz, vitals=True, share=LOOKS * budget, census=everything))
     observer.fresh = []
-    observer.quick_ns = QUICK_NS
+    observer.quick_ns, observer.apart_ns = QUICK_NS, APART_NS
     observer.watch_of = lambda seen: vitals.Watch(
         seen,
         EVERYTHING if everything else LOOKS * budget,

@@ -174,6 +174,7 @@ class Watch:
             return
         observer = self.observer
         if observer is not None:
+            observer.wake()
             observer.account.stop()
             observer.guarded("vitals", observer.vitals.over)
             observer.guarded("close", ride.ashore, observer)

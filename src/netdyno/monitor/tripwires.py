@@ -4,11 +4,13 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from netdyno.aboard.asleep import Calm
 from netdyno.errors import StoreError
 from netdyno.monitor import snapshot
 from netdyno.monitor.gauges._base import Gauge
@@ -101,36 +103,41 @@ class Tripwires(Gauge):
         self._skipped = 0
         self._left_out = False  # steps since the last that was taken
         self._unjudged: list[float] = []
+        self._alarmed = False  # gradients are to be looked at, whatever it costs
+        self._norms: list[float] = []  # of updates that were slept through
+        self._last: Any = None  # the optimizer that stepped last
         self._usual = (0.0, -1.0)  # between these a loss is judged later: no loss at all is
         self._listens = True
         self._stop: str | None = None
         self._raises = 0
         self._cpu = 0.0
+        self.watch.observer.calm = self.calm
 
     # on the training thread, in each update
 
     def always_batch(self, loader: Any, batch: Any) -> None:
         """A batch: kept until the update is over, with the random states as they stand before it is used."""
         # Who evaluates beside one that trains is not meant, also where it is fetched from between a batch and its step.
-        if self.watch.updates and (not loader.trains or (loader.evaluates and loader is not self.loader)):
+        at = self.watch.observer.updates
+        if at and (not loader.trains or (loader.evaluates and loader is not self.loader)):
             return
-        at = self.watch.updates
         if at != self.batches_of:
             self.batches, self.batches_of, self.batches_bytes = [], at, 0
             self.random.keep()
             self.fed, self.loader = True, loader
             if self.buffers.at is None:
                 self.buffers.keep(self.models, at)
-        versions, size = _looked(batch)
-        self.batches_bytes += size
-        if self.batches and self.batches_bytes > MOST_OF_BATCHES:
-            self.batches.clear()  # only the last one, and `exact` says so
-        self.batches.append((batch, versions))
+        elif self.batches:
+            self.batches_bytes = self.batches_bytes or _bytes(self.batches[0][0])
+            self.batches_bytes += _bytes(batch)
+            if self.batches_bytes > MOST_OF_BATCHES:
+                self.batches.clear()  # only the last one, and `exact` says so
+        self.batches.append((batch, _versions(batch)))
 
     def every_calling(self, _module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Without a loader, what a model was given is the batch."""
         if not self.fed:
-            self.batches = [((args, kwargs) if kwargs else args, _looked(args)[0])]
+            self.batches = [((args, kwargs) if kwargs else args, _versions(args))]
             self.batches_of = self.watch.updates
 
     def always_clip(self, _name: str, _parameters: Any, _limit: Any, result: Any) -> None:
@@ -211,20 +218,76 @@ class Tripwires(Gauge):
         """Between which values the next losses are nothing to stop for: an optimizer alone, whose gradients are not looked at in
         each update.
         """
+        self._last = optimizer
+        most = self._most_loss(optimizer, observer)
+        if not self.clip_tells and self.gradients.small(optimizer):
+            most = -1.0
+        self._usual = (-most, most)
+
+    def _most_loss(self, optimizer: Any, observer: Any) -> float:
+        """The size up to which a loss is nothing to stop for; -1 where each is looked at."""
         history = self.losses.get(id(optimizer))
         alone = len(self.losses) == 1 and observer.updates >= FIRST
-        elsewhere = self.clip_tells or not self.gradients.small(optimizer)
-        most = -1.0
-        if history is not None and alone and elsewhere and self._stop is None:
-            most = -1.0 if observer.facts.scaler_used or history.suspicious else history.most
-        self._usual = (-most, most)
+        if history is None or not alone or self._stop is not None:
+            return -1.0
+        return -1.0 if observer.facts.scaler_used or history.suspicious else history.most
+
+    # while nobody watches
+
+    def calm(self) -> Calm | None:
+        """What wakes, where nothing is wrong; None where each update is to be seen."""
+        observer, optimizer = self.watch.observer, self._last
+        if optimizer is None or self._listens or self.closures or not self._only():
+            return None
+        most = self._most_loss(optimizer, observer)
+        guard = None if self.clip_tells else self._guard(optimizer)
+        if most < 0.0 or (guard is None and not self.clip_tells) or (self.fed and self.loader is None):
+            return None
+        return Calm(
+            optimizer, -most, most, self.clip_tells, self.loader if self.fed else None, self.always_batch, self._slept,
+            guard=guard, stepped=None if self.fed else self.random.keep,
+        )  # fmt: skip
+
+    def _only(self) -> bool:
+        """Whether nobody else is to be called in each update."""
+        return all(name == "tripwires" for hooks in self.watch.always.values() for name, _ in hooks)
+
+    def _alarm(self) -> bool:
+        """Something is wrong with the gradients, whatever the loss: they are looked at before this step. Never in order."""
+        self._usual, self._alarmed = (0.0, -1.0), True
+        return False
+
+    def _slept(self, losses: list[float]) -> None:
+        self._unjudged += losses
+
+    def _guard(self, optimizer: Any) -> Callable[[], bool] | None:
+        """Asked before each step: all gradients of a small model; of a large one those that the backward pass reaches last, where
+        what is no number arrives from everywhere else.
+        """
+        if getattr(optimizer, "found_inf", None) is not None:
+            return None
+        if not self.gradients.small(optimizer):
+            sentinel = self.gradients.sentinel(optimizer)
+            return None if sentinel is None else lambda: sentinel() or self._alarm()
+        norms = self.norms.get(id(optimizer))
+        if norms is None or norms.suspicious:
+            return None
+        most, update, take, kept = norms.most, self.watch.updates, self.gradients.take, self._norms
+
+        def guard() -> bool:
+            norm = take(optimizer, update)
+            if norm is None or not norm.value <= most:
+                return False
+            kept.append(norm.value)
+            return True
+
+        return guard
 
     def _before(self, optimizer: Any, observer: Any) -> None:
         loss = observer._loss
         if self._unjudged:
             earlier, self._unjudged = self._unjudged, []
-            for back, one in enumerate(earlier):
-                self._judge_loss(optimizer, one, late=len(earlier) - back)
+            self.losses[id(self._last)].calm(earlier)
         if observer.facts.scaler_used and (self._left_out or loss is None or loss - loss != 0.0):
             # What was left out is still within the sum; and a scaler takes no step but with gradients that are finite.
             self._left_out, loss = False, None
@@ -317,10 +380,14 @@ class Tripwires(Gauge):
         norms = self.norms.get(id(optimizer))
         if norms is None:
             norms = self.norms[id(optimizer)] = History()
+        if self._norms:
+            slept, self._norms = self._norms, []
+            norms.calm(slept)
         losses = self.losses.get(id(optimizer))
         suspicious = (
             norms.suspicious or (losses is not None and losses.suspicious) or (loss is not None and loss - loss != 0.0)
         )
+        suspicious, self._alarmed = suspicious or self._alarmed, False
         needed = suspicious or observer.updates < FIRST or self.gradients.small(optimizer)
         if not needed and not self._affords(observer, self.allowance):
             return
@@ -522,7 +589,7 @@ class Tripwires(Gauge):
         batches = self.batches if fresh else []
         if not fresh:
             notes.append("the batch is not known: it came from no loader of torch")
-        if any(_looked(batch)[0] != versions for batch, versions in batches):
+        if any(_versions(batch) != versions for batch, versions in batches):
             notes.append("the batch was changed in place after it was fetched")
         buffers = self._buffers(trip, notes)
         kept = [snapshot.plain(batch, f"batches/{at}", left_out) for at, (batch, _) in enumerate(batches)]
@@ -572,25 +639,30 @@ class Tripwires(Gauge):
         self.batches = []
 
 
-def _looked(batch: Any) -> tuple[tuple[int, ...], int]:
-    """Version counters of its tensors, which tell whether they were changed since, and its bytes."""
+def _versions(batch: Any) -> tuple[int, ...]:
+    """Version counters of its tensors, which tell whether they were changed since."""
     if type(batch) is list and len(batch) == 2 and type(batch[0]) is torch.Tensor and type(batch[1]) is torch.Tensor:
-        x, y = batch  # the usual case, at each update
-        if not x.is_inference() and not y.is_inference():
-            return (y._version, x._version), x.nbytes + y.nbytes
-    versions: list[int] = []
-    size = 0
+        try:
+            return (batch[1]._version, batch[0]._version)  # the usual case, at each update
+        except RuntimeError:  # of inference mode, where nothing is counted
+            return (0, 0)
+    return tuple(0 if one.is_inference() else one._version for one in _tensors(batch))
+
+
+def _bytes(batch: Any) -> int:
+    return sum(one.nbytes for one in _tensors(batch))
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
     waiting = [batch]
     while waiting:
         one = waiting.pop()
         if isinstance(one, torch.Tensor):
-            versions.append(0 if one.is_inference() else one._version)
-            size += one.nbytes
+            yield one
         elif isinstance(one, list | tuple):
             waiting.extend(one)
         elif isinstance(one, dict):
             waiting.extend(one.values())
-    return tuple(versions), size
 
 
 def _bad_within(batch: Any, path: str = "") -> tuple[str, int] | None:

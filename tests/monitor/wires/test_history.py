@@ -79,3 +79,15 @@ def test_a_value_up_to_the_highest_so_far_is_no_explosion_and_may_wait_to_be_jud
         history.judge(2.0 - at / 100)
     assert 1.9 < history.most <= 2.0
     assert history.judge(history.most) is None
+
+
+def test_calm_values_leave_the_history_that_judging_each_would_leave():
+    draws = random.Random(7)
+    one, other = History(), History()
+    for value in [5.0, *(draws.lognormvariate(0.0, 0.2) for _ in range(60))]:
+        one.judge(value)
+        other.judge(value)
+    calm = [value for value in (draws.lognormvariate(0.0, 0.3) for _ in range(200)) if value <= one.most] + [0.0, -0.5]
+    assert [one.judge(value) for value in calm] == [None] * len(calm)
+    other.calm(calm)
+    assert vars(one) == vars(other)

@@ -42,15 +42,23 @@ def _loss(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
 
 
 def _clip(observer: "Observer", watch: Watch, name: str, original: Any) -> Any:
+    import torch
+
+    sleep, item, tensor, gives_norm = observer.sleep, observer.item, torch.Tensor, name == "clip_grad_norm_"
+
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         # A generator of parameters can be read once.
-        import torch
-
-        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        parameters = [parameters] if isinstance(parameters, tensor) else list(parameters)
         result = original(parameters, *args, **kwargs)
-        if not watch.busy and observer.candidate():
-            limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
-            watch.tell("clip", name, parameters, limit, result)
+        if watch.busy or not observer.candidate():
+            return result
+        if sleep.on and sleep.clips and gives_norm and isinstance(result, tensor) and result.is_cpu:
+            norm = item(result)
+            if norm - norm == 0.0:
+                return result
+            observer.wake()
+        limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+        watch.tell("clip", name, parameters, limit, result)
         return result
 
     return clip

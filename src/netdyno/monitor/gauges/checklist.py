@@ -19,6 +19,8 @@ from netdyno.monitor.gauges._base import Gauge, Told
 LEAST_BATCHES = 2
 # Epochs that are each written down; after them one in so many seconds. Tiny data have thousands.
 EACH, APART_S = 50, 10.0
+# Epochs whose list is filled in whatever it costs; after them, for so much of the time. Some epochs take twenty milliseconds.
+FIRST, SHARE = 8, 0.0003
 # Times the history's median: a factor of ten is an explosion in the seed of this list, and healthy runs stay within five.
 EXPLODING = 10.0
 # A thousandth of the history while the loss is where it was. Gradients that shrink because the loss does are success.
@@ -46,6 +48,7 @@ class Checklist(Gauge):
         self.begun = self.batches = self.started = 0
         self.epochs = self.written = 0
         self.written_at = -math.inf
+        self.spent_s, self.since = 0.0, 0.0
         self.span = (0, 0)  # updates of the epoch that is looked at: after the first, up to the last
         self.before: tuple[float, float] | None = None  # mean loss of the epoch before, and its standard error
         self.history: dict[str, deque[float]] = {"norms": deque(maxlen=64), "losses": deque(maxlen=64)}
@@ -70,8 +73,13 @@ class Checklist(Gauge):
     def _over(self, epochs: int, last: int) -> None:
         self.epochs += epochs
         first, self.started = self.started, last
+        began = self.clock()
+        self.since = self.since or began
+        if self.epochs > FIRST and self.spent_s > SHARE * (began - self.since):
+            return
         items = self._items(first, last)
         now = self.clock()
+        self.spent_s += now - began
         if self.written < EACH or now - self.written_at >= APART_S:
             self.written += 1
             self.written_at = now

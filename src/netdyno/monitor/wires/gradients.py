@@ -10,6 +10,8 @@ import torch
 # Norms that are under way from a device; who waits for more than this has a device that hangs.
 MOST_UNDER_WAY = 8
 KINDS = ("cpu", "cuda")
+# The backward pass reaches the first parameters last. Of so many the smallest is read in each update, if it is no larger than that.
+LAST, READ = 4, 4096
 # So few tensors and numbers are read in some ten microseconds, as much as hearing of the step costs: at each update.
 SMALL_TENSORS, SMALL_NUMBERS = 16, 100_000
 
@@ -75,6 +77,28 @@ class Gradients:
     def small(self, optimizer: Any) -> bool:
         """Whether a look costs next to nothing."""
         return self._known(optimizer)[2]
+
+    def sentinel(self, optimizer: Any) -> Callable[[], bool] | None:
+        """Asks whether one small gradient is finite, of those that come last: some microseconds, whatever the model.
+
+        None where there is none that can be read without waiting.
+        """
+        found = [p for p in self._known(optimizer)[1] if p.requires_grad][:LAST]
+        one = min(found, key=lambda p: p.numel(), default=None)
+        if one is None or not one.is_cpu or one.numel() > READ or one.grad is None or one.grad.is_sparse:
+            return None
+
+        def finite() -> bool:
+            gradient = one.grad
+            if gradient is None:  # it takes no part in this update
+                return True
+            try:
+                total = sum(gradient.tolist()) if gradient.dim() == 1 else gradient.sum().item()
+                return bool(total - total == 0.0)
+            except (RuntimeError, NotImplementedError):
+                return False
+
+        return finite
 
     def _known(self, optimizer: Any) -> tuple[int, list[Any], bool]:
         groups = optimizer.param_groups

@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
@@ -70,6 +71,22 @@ class History:
             self._add(log)
             return None
         return self._high(value, log)
+
+    def calm(self, values: Iterable[float]) -> None:
+        """Values that were none of them larger than `most`, so that no judgement of theirs could have said anything."""
+        recent, last, growths = self.recent, self.last, self.growths
+        for value in values:
+            if value == 0.0:
+                growths = 0
+                continue
+            log = math.log(abs(value))
+            growths = growths + 1 if log - last > GROWTH else 0
+            last = log
+            self.logs.append(log)
+            recent.append(log)
+        self.last, self.growths, self.outside = last, growths, 0
+        while len(recent) > LAG:
+            self.highest = max(self.highest, recent.popleft())
 
     def _high(self, value: float, log: float) -> Explosion | None:
         if self.growths >= GROWTHS:
