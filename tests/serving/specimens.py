@@ -1,6 +1,7 @@
 """Packages to serve: a toy runtime that needs nothing but NumPy, in all the ways in which a model can misbehave."""
 
 import itertools
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -40,6 +41,8 @@ class Toy:
 
         def call(arrays):
             (rows,) = arrays
+            if mood == "slow" and (rows == 7777).any():
+                time.sleep(1.0)
             if mood == "picky" and (rows == 13).any():
                 raise IndexError("13 is not in the vocabulary")
             if mood == "moody" and next(count) > 100:

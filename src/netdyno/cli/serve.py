@@ -1,6 +1,7 @@
 """A package as a service."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from netdyno.errors import NetdynoError
 from netdyno.serving.logs import LogLevel
 
 if TYPE_CHECKING:
+    from netdyno.serving.engines._base import Wanted
     from netdyno.serving.serve import Started
     from netdyno.shipping.package import Package
 
@@ -22,6 +24,16 @@ HOST = "127.0.0.1"
 def serve(
     *,
     package: Annotated[str, Argument("Folder of a package, as `netdyno deploy` writes it.", metavar="PACKAGE")],
+    engine: Annotated[
+        str, Option(help="Server to put it on: own, litserve, ray-serve, pytriton; to write: triton-repository, ovms.")
+    ] = "own",
+    write: Annotated[
+        str | None,
+        Option(help="Write the engine's script or layout into this folder instead of serving.", metavar="FOLDER"),
+    ] = None,
+    python: Annotated[
+        str | None, Option(help="Interpreter of another environment to run the engine in.", metavar="FILE")
+    ] = None,
     slo: Annotated[
         str | None, Option(help='What is promised: "p99<=15ms". Chooses the queue delay and deadlines.')
     ] = None,
@@ -58,11 +70,15 @@ def serve(
     Ready once every batch size is warmed up and the package has proven itself. Batches what arrives while the model is busy, and
     makes nobody wait while it is idle. Prints its address and ends on Ctrl-C. Needs the extra `ship`: pip install 'netdyno[ship]'.
     """
+    from netdyno.serving.engines._base import Wanted
     from netdyno.serving.serve import Settings, needed
     from netdyno.serving.serve import serve as served
     from netdyno.shipping.package import opened
 
     promise_s, share = _promised(slo)
+    if engine != "own" or write is not None:
+        wanted = Wanted(host=host, port=port, largest=rows or 0, delay_s=_seconds(delay) or 0.0)
+        return _elsewhere(engine, opened(package), wanted, write=write, python=python, for_s=for_)
     settings = Settings(
         host=host, port=port, token=_token(token_file), promise_s=promise_s, share=share,
         deadline_s=_seconds(deadline), delay_s=_seconds(delay), waiting_rows=queue, rows=rows, exact=exact,
@@ -72,6 +88,44 @@ def serve(
     found = opened(package)
     with listening(progress) as listener:
         served(found, settings, said=lambda started: _said(found, started), listener=listener)
+    return DONE
+
+
+def _elsewhere(
+    name: str, package: "Package", wanted: "Wanted", *, write: str | None, python: str | None, for_s: float | None
+) -> int:
+    """Put the package on another engine: its files only, or running."""
+    from netdyno.serving.engines import _base as engines
+    from netdyno.serving.engines._base import is_loopback
+
+    engine = engines.named(name)
+    sizes = package.manifest.running.batches or package.manifest.warm_up
+    wanted = wanted._replace(largest=wanted.largest or max(sizes))
+    if write is not None:
+        for path in engines.write(engine, package, Path(write), wanted):
+            put(str(path))
+        return DONE
+    if engine.script is None:
+        raise NetdynoError(
+            f"cannot run `{name}` here", because="it is a layout for a server elsewhere", hint="add `--write FOLDER`"
+        )
+    if not is_loopback(wanted.host):
+        raise NetdynoError(
+            f"cannot serve with `{name}` on `{wanted.host}`",
+            because="it asks for no token, and others can reach that address",
+            hint="put it behind a proxy that does, or use `--engine own`",
+        )
+    lacks = None if python is not None else engine.unavailable()
+    if lacks is not None:
+        raise NetdynoError(
+            f"cannot serve with `{name}`", because=lacks.partition(": ")[0], hint=lacks.partition(": ")[2]
+        )
+
+    def said(url: str) -> None:
+        put(url)
+        tell(f"serves `{package.manifest.name}` with {name}; Ctrl-C ends it")
+
+    engines.serve(engine, package, wanted, python=python or sys.executable, for_s=for_s, said=said)
     return DONE
 
 

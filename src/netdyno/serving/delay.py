@@ -7,6 +7,7 @@ longest rate that keeps the promise decides; of delays that do as well, the shor
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -61,20 +62,20 @@ def swept(
 ) -> Chosen:
     """The delay under which the promise is kept at the highest rate; `seconds(rows)` is drawn anew for every batch."""
 
-    def kept(rate: float, delay_s: float) -> bool:
+    def kept(delay_s: float, rate: float) -> bool:
         latencies = simulated(costs, seconds, rate=rate, delay_s=delay_s)
         return float(np.quantile(latencies, share, method="higher")) <= promise_s
 
     full = 1.0 / costs.per_row
-    none = Tried(0.0, _highest(lambda rate: kept(rate, 0.0), 0.0, full, STEPS))
+    none = Tried(0.0, _highest(partial(kept, 0.0), 0.0, full, STEPS))
     if none.rate <= 0.0:
         return Chosen(0.0, (none,), f"none: {promise_s * 1e3:g} ms cannot be kept at any rate, whatever the delay")
     worth, tried = WORTH * none.rate, [none]
     for delay_s in (promise_s * part for part in shares):
         rate = 0.0
         # One look at what would make it worth while; the rest only for those that pass.
-        if worth < full and kept(worth, delay_s):
-            rate = _highest(lambda rate, delay_s=delay_s: kept(rate, delay_s), worth, full, STEPS - 2)
+        if worth < full and kept(delay_s, worth):
+            rate = _highest(partial(kept, delay_s), worth, full, STEPS - 2)
         tried.append(Tried(delay_s, rate))
     best = max(tried, key=lambda one: one.rate)
     if best is none:
