@@ -38,7 +38,7 @@ UPDATES = {
     "deep_activations": 60, "transformer": 60, "resnet": 60, "sleepy": 120, "copybound": 40,
 }  # fmt: skip
 COARSE = tuple(10.0**power for power in range(-5, 1))
-GRID_SEEDS, RACE_SEEDS, FRESH_SEEDS = (1, 2), (11, 12), (101, 102, 103, 104, 105)
+GRID_SEEDS, RACE_SEEDS, MORE_SEEDS, FRESH_SEEDS = (1, 2), (11, 12), (13, 14, 15), (101, 102, 103, 104, 105)
 FINDERS = ("curve alone", "curve and race", "Lightning lr_find", "torch-lr-finder")
 # A workload learns something when the best of the grid beats the worst by more than this share of its score.
 LEARNS = 0.03
@@ -116,8 +116,9 @@ def ours(subject):
 
 def raced(subject):
     found = proven(
-        subject.setup, range_test(subject.setup, seeds=RACE_SEEDS), seeds=RACE_SEEDS, trained=subject.trained
-    )
+        subject.setup, range_test(subject.setup, seeds=RACE_SEEDS), seeds=RACE_SEEDS, more=MORE_SEEDS, also=(subject.base,),
+        trained=subject.trained,
+    )  # fmt: skip
     return found.rate if found else None
 
 
