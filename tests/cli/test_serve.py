@@ -140,6 +140,7 @@ def test_what_cannot_be_served_is_said_in_three_lines(tmp_path, capsys, mood, wo
         (["--delay", "-3"], "it is no length of time"),
         (["--token-file", "/nowhere"], "cannot read the token"),
         (["--host", "192.0.2.1"], "192.0.2.1"),
+        (["--when-hot", "true"], "cannot switch profiles"),
         (["--engine", "torchserve"], "there is no such engine"),
         (["--engine", "ovms"], "add `--write FOLDER`"),
         (["--engine", "litserve", "--host", "0.0.0.0"], "it asks for no token"),

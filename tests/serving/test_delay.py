@@ -2,9 +2,17 @@
 
 import pytest
 
+from netdyno.serving import delay
 from netdyno.serving.batches import Costs
 from netdyno.serving.delay import chosen, simulated, swept
 from netdyno.serving.warm_up import Sized, Warmed
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Enough for a P99 of sorts, and quick."""
+    monkeypatch.setattr(delay, "REQUESTS", 200)
+
 
 # A batch costs the same whatever its size: company is everything.
 FLAT = Costs((1, 2, 4, 8, 16), (0.010,) * 5)

@@ -14,8 +14,11 @@ from netdyno.errors import NetdynoError
 from netdyno.serving.logs import LogLevel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from netdyno.serving.engines._base import Wanted
     from netdyno.serving.serve import Started
+    from netdyno.serving.thermal import Profile
     from netdyno.shipping.package import Package
 
 HOST = "127.0.0.1"
@@ -63,6 +66,13 @@ def serve(
     farewell: Annotated[
         float, Option(help="Seconds to go on taking requests after a signal, not ready any more.", metavar="SECONDS")
     ] = 0.0,
+    hot: Annotated[
+        float | None, Option(help="Degrees from which a slower profile is asked for; a rehearsal without commands.")
+    ] = None,
+    when_hot: Annotated[str | None, Option(help="Command that takes the slower profile.", metavar="COMMAND")] = None,
+    when_cool: Annotated[
+        str | None, Option(help="Command that takes the full profile again.", metavar="COMMAND")
+    ] = None,
     progress: Progress = ProgressForm.AUTO,
 ) -> int:
     """Serve a package over HTTP: Open Inference Protocol v2, and a plain form for curl.
@@ -82,7 +92,7 @@ def serve(
     settings = Settings(
         host=host, port=port, token=_token(token_file), promise_s=promise_s, share=share,
         deadline_s=_seconds(deadline), delay_s=_seconds(delay), waiting_rows=queue, rows=rows, exact=exact,
-        log=log, for_s=for_, farewell_s=farewell,
+        log=log, for_s=for_, farewell_s=farewell, hot_c=hot, switch=_switch(hot, when_hot, when_cool),
     )  # fmt: skip
     needed()
     found = opened(package)
@@ -164,6 +174,21 @@ def _promised(slo: str | None) -> tuple[float | None, float]:
         )
     # Of several promises the strictest share decides how long anybody may wait.
     return max(promises, key=lambda one: one[1]) if promises else (None, 0.99)
+
+
+def _switch(hot: float | None, when_hot: str | None, when_cool: str | None) -> "Callable[[Profile], str | None] | None":
+    """What switches profiles: both commands, or none of them."""
+    if when_hot is None and when_cool is None:
+        return None
+    if hot is None or when_hot is None or when_cool is None:
+        raise NetdynoError(
+            "cannot switch profiles",
+            because="who takes the slower one must know when, and how to come back",
+            hint="say `--hot 85 --when-hot 'nvpmodel -m 1' --when-cool 'nvpmodel -m 0'`, or `--hot` alone for a rehearsal",
+        )
+    from netdyno.serving.thermal import command
+
+    return command({"saving": shlex.split(when_hot), "full": shlex.split(when_cool)})
 
 
 def _seconds(milliseconds: float | None) -> float | None:

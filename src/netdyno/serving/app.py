@@ -5,6 +5,7 @@ It speaks ASGI itself: between uvicorn and the batcher lies nothing that costs.
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -33,6 +34,7 @@ JSON_LENGTH = "inference-header-content-length"
 DEADLINE = b"x-deadline-ms"
 SLOWEST_BODY_S = 10.0  # a client that takes longer to send its request holds a place for nothing
 LONGEST_DEADLINE_S = 600.0
+LATE = 1000  # answers that are remembered, for a P99 of late
 STUCK_S = 60.0  # a batch that has run this long will not come back: the orchestrator may restart the service
 BAD, GONE = HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -80,6 +82,7 @@ class App:
         self.example: Arrays | None = None
         self.ending = False
         self.says = "it is loading and warming up"
+        self._late: deque[float] = deque(maxlen=LATE)
         self._id = ids()
         self._model = f"/v2/models/{manifest.name}"
         self._routes = self._paths()
@@ -102,6 +105,11 @@ class App:
     def end(self) -> None:
         """Be ready no more; what is asked meanwhile is still answered."""
         self.ending = True
+
+    def late_p99(self) -> float | None:
+        """P99 of the last answers, None where there are too few for one."""
+        there = sorted(self._late)
+        return there[math.ceil(0.99 * len(there)) - 1] if len(there) >= LATE // 10 else None
 
     def _paths(self) -> dict[str, tuple[str, Handler]]:
         """Every path with its method and what answers it."""
@@ -140,6 +148,7 @@ class App:
         self.metrics.request(path if known else "other", reply.status)
         if reply.status == HTTPStatus.OK and known and self._routes[path][0] == "POST":
             self.metrics.seconds.observe(seconds)
+            self._late.append(seconds)
         if self.logs.wants(reply.status):
             facts = {"says": detail} if detail else {}
             self.logs.say(

@@ -99,9 +99,10 @@ def _highest(kept: Callable[[float], bool], low: float, high: float, steps: int)
 
 
 def simulated(
-    costs: Costs, seconds: Callable[[int], float], *, rate: float, delay_s: float, requests: int = REQUESTS
+    costs: Costs, seconds: Callable[[int], float], *, rate: float, delay_s: float, requests: int | None = None
 ) -> list[float]:
     """Latencies of single rows that arrive at random at this rate, in virtual time."""
+    requests = requests or REQUESTS
     gaps = random.Random(SEED)
     row = (np.zeros((1, 1), dtype=np.float32),)
 

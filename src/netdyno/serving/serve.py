@@ -18,7 +18,7 @@ import numpy as np
 from netdyno.errors import NetdynoError
 from netdyno.progress import Event, Listener, silent
 from netdyno.runtimes._base import Arrays
-from netdyno.serving import tensors
+from netdyno.serving import tensors, thermal
 from netdyno.serving.app import App, Limits
 from netdyno.serving.batcher import Batcher, Thread
 from netdyno.serving.delay import Chosen, chosen
@@ -38,6 +38,7 @@ LEAST_WAITING = 64
 MOST_WAITING, MOST_WAITING_BYTES = 4096, 256 << 20  # a queue is memory, and whoever is last in a long one has given up
 # Who was promised an answer within 15 ms has given up, or asked again, at five times that.
 DEADLINE_OVER_PROMISE = 5.0
+LOOK_S = 5.0  # between two looks at temperature and power, which change over minutes
 REHEARSALS = (
     3  # requests of each size through the whole service before it is ready: the code around the model is cold too
 )
@@ -49,6 +50,7 @@ class Settings:
 
     `delay_s` None: chosen by a sweep against the promise, and none where nothing is promised. `for_s` ends the service by itself. After a
     signal, requests are taken for `farewell_s` more, so that whoever sends them learns that it is not ready; then `grace_s` to answer.
+    From `hot_c` on a slower profile is asked for by `switch`, and only told of where that is None.
     """
 
     host: str = "127.0.0.1"
@@ -65,6 +67,8 @@ class Settings:
     for_s: float | None = None
     farewell_s: float = 0.0
     grace_s: float = 30.0
+    hot_c: float | None = None
+    switch: Callable[[thermal.Profile], str | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +222,23 @@ class Service:
             self.worker.close()
 
 
+async def watched(app: App, settings: Settings, hot_c: float) -> None:
+    """Look at temperature and power until the service ends; every decision is a line in the log."""
+    loop = asyncio.get_running_loop()
+    guard = thermal.Guard(
+        thermal.sensors(clock=loop.time),
+        thermal.Limits(hot_c=hot_c, cool_c=hot_c - 10.0),
+        switch=settings.switch,
+        armed=settings.switch is not None,
+        latency=app.late_p99,
+        tell=lambda says: app.logs.say("thermal", says=says),
+    )
+    while not app.ending:
+        # A command may take seconds: not in the loop that answers.
+        await loop.run_in_executor(None, guard.look, loop.time())
+        await asyncio.sleep(LOOK_S)
+
+
 async def rehearse(package: Package, batcher: Batcher, example: Arrays, sizes: list[int]) -> None:
     """Ask an application of the same making everything that clients will ask, so that nothing is done for the first time later."""
     manifest = package.manifest
@@ -307,6 +328,8 @@ def _run(
                 return
             if settings.for_s is not None:
                 self.loop.call_later(settings.for_s, self.end)
+            if settings.hot_c is not None:
+                self.watching = asyncio.create_task(watched(app, settings, settings.hot_c))
 
         def end(self) -> None:
             if not app.ending:
