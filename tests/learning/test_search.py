@@ -319,6 +319,22 @@ def test_a_search_begins_with_the_recipe_that_it_is_told(tmp_path, clock):
     assert len(ranked) == len({str(recipe) for recipe in ranked}) > 1
 
 
+def test_runs_of_sweeps_are_trials_that_a_search_draws_conclusions_from(tmp_path, clock):
+    optuna = pytest.importorskip("optuna")
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    best = (Change(id="sharpness", settings={"value": 1.0}),)
+    for recipe in ((), best, (Change(id="placebo", settings={"kind": "b"}),), (Change(id="unknown", settings={}),)):
+        field.run(recipe, 1, stage="optim", knob="sharpness")
+        field.run(recipe, 2, stage="optim", knob="sharpness")
+    kinds = {"sharpness": Sharpness, "placebo": Placebo}
+    ranked = joint.search(
+        field, kinds, (), stage="optim", seeds=(1,), name="known", folder=tmp_path, seed=0, trials=3
+    )  # three are there: none is made
+    assert ranked[0] == best
+    assert len(ranked) == 3
+    assert optuna.logging.get_verbosity() == optuna.logging.WARNING
+
+
 def test_a_search_that_suggests_only_what_it_knows_is_over(tmp_path, clock):
     pytest.importorskip("optuna")
     log = []
@@ -339,7 +355,7 @@ def test_the_luckiest_under_one_seed_loses_to_its_neighbour_on_the_others(clock)
     assert joint.best_of_several(field, (lucky,), (), stage="optim", seeds=(2, 3, 4)) == ()
 
 
-def test_a_recipe_of_many_knobs_is_one_rung_above_those_of_the_stages(tmp_path, clock, monkeypatch):
+def test_a_recipe_that_was_searched_as_a_whole_is_one_rung(tmp_path, clock, monkeypatch):
     pytest.importorskip("optuna")
     monkeypatch.setattr(joint, "without_passengers", lambda _, found, *told, **more: (found, {"sharpness": 0.1}))
     monkeypatch.setattr(
@@ -350,7 +366,7 @@ def test_a_recipe_of_many_knobs_is_one_rung_above_those_of_the_stages(tmp_path, 
     sweep = next(each for each in study.sweeps if each.knob == search.JOINT)
     assert sweep.verdict == "kept"
     assert "without it -0.1 where it was chosen" in sweep.options[1].says
-    assert [rung.name for rung in study.ladder] == ["start", "+ sharpness", "2 searched together", "together"]
+    assert [rung.name for rung in study.ladder] == ["start", "2 searched together"]
     assert "2 changes" in report.render(study)
 
 

@@ -13,11 +13,20 @@ ON = (Change(id="on"),)
 class Scores:
     """A stand-in for trainings: no time passes, scores are a gain and noise."""
 
+    seconds = None
+
     def __init__(self, gain, *, noise=0.02, luck=0, runs=1000):
         self.gain, self.noise, self.luck, self.left, self.asked = gain, noise, luck, runs, []
 
     def listener(self, _):
         """Nobody listens."""
+
+    def seconds_left(self):
+        """No time passes, as long as there are runs."""
+        return self.seconds
+
+    def expected_s(self):
+        return 1.0
 
     def run(self, recipe, seed, *, stage, knob):
         if self.left == 0:
@@ -57,6 +66,16 @@ def test_what_is_open_and_likelier_a_gain_gets_as_many_seeds_again():
     before, after = confirmed(Scores(0.02))
     assert list(before) == list(after)
     assert list(before)[5:] == [1501, 1502, 1503, 1504, 1505]
+
+
+def test_a_second_look_that_would_take_the_time_of_other_knobs_is_left_out():
+    scores = Scores(0.02)
+    scores.seconds = 39.0
+    before, _ = confirmed(scores)
+    assert len(before) == 5
+    scores = Scores(0.02)
+    scores.seconds = 40.0
+    assert len(confirmed(scores)[0]) == 10
 
 
 def test_where_time_runs_out_in_the_second_look_the_pairs_there_are_decide():

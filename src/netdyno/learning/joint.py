@@ -137,12 +137,13 @@ def search(
 ) -> tuple[Recipe, ...]:
     """Recipes that TPE finds, the highest mean score over `seeds` first; it begins with those in `first`.
 
-    The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
+    Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
     better by then. It claims nothing: the scores chose, and who wants to keep what it finds confirms it on fresh seeds.
     """
     dimensions = space(kinds, trainings, recipe, also=first)
     study = _study(f"{name}-{sha256(str(dimensions).encode()).hexdigest()[:8]}", folder, seed=seed)
     if not study.trials:
+        _remember(study, dimensions, trainings.runs, seeds[0])
         for one in first:
             study.enqueue_trial(asked(one, dimensions))
     import optuna
@@ -152,7 +153,7 @@ def search(
     def objective(trial: Any) -> float:
         nonlocal over
         mine = sensible(drawn(trial, dimensions, recipe), trainings.setup)
-        trial.set_user_attr("recipe", [{"id": change.id, "settings": change.settings} for change in mine])
+        trial.set_user_attr("recipe", _as_data(mine))
         scores: list[float] = []
         for number, one in enumerate(seeds):
             try:
@@ -184,6 +185,40 @@ def search(
         if one not in ranked:
             ranked.append(one)
     return tuple(ranked)
+
+
+def _remember(study: Any, space: Sequence[Dimension], runs: Sequence[Run], seed: int) -> None:
+    """Whole runs under that seed as trials, where the space has their settings."""
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+    from optuna.trial import create_trial
+
+    distributions: dict[str, BaseDistribution] = {}
+    for one in space:
+        if one.field is None:
+            distributions[one.knob] = CategoricalDistribution(list(range(-1, len(one.changes))))
+        else:
+            distributions[f"{one.knob}?"] = CategoricalDistribution([False, True])
+            distributions[one.knob] = FloatDistribution(one.low, one.high, log=True)
+    for run in runs:
+        if run.seed == seed and run.score is not None and run.course and _expressible(run.recipe, space):
+            trial = create_trial(
+                params=asked(run.recipe, space), distributions=distributions, value=run.score,
+                intermediate_values={at + 1: score for at, (_, _, score) in enumerate(run.course)},
+                user_attrs={"recipe": _as_data(run.recipe)},
+            )  # fmt: skip
+            study.add_trial(trial)
+
+
+def _expressible(recipe: Recipe, space: Sequence[Dimension]) -> bool:
+    there = {dimension.knob: dimension for dimension in space}
+    return all(
+        change.id in there and (there[change.id].field is not None or change in there[change.id].changes)
+        for change in recipe
+    )
+
+
+def _as_data(recipe: Recipe) -> list[dict[str, Any]]:
+    return [{"id": change.id, "settings": change.settings} for change in recipe]
 
 
 def _study(name: str, folder: Path, *, seed: int) -> Any:

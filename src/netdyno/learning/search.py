@@ -37,9 +37,9 @@ from netdyno.verdicts import study as verdicts
 STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
 # Of the whole budget, what the search over all knobs at once gets when the stages are over. Sweeps say what each knob does, and
 # find little that the search does not; it finds what leans on each other across stages.
-TOGETHER = 0.5
+TOGETHER = 0.6
 # Of that, at least this part searches; the rest goes to the race of what it found, and to putting passengers out.
-SEARCHED = 0.5
+SEARCHED = 0.6
 # Trials have one seed: more of them find more, and the best few race on the others.
 JOINT_SEEDS = 1
 MOST_JOINT = 5000
@@ -409,7 +409,7 @@ def _mean(scores: dict[int, float]) -> float | None:
 def ladder(search: Search, study: Study) -> Study:
     """The recipe grown change by change on seeds of its own, each row against the one above (ledger A-036).
 
-    Of a recipe that was searched as a whole no order of its parts was proven: it is one rung, above those of the stages.
+    Of a recipe that was searched as a whole no order of its parts was proven: it is one rung, on the start.
     """
     seeds = [3 * FRESH + seed for seed in search.plan.seeds]
     rungs: list[Rung] = []
@@ -434,16 +434,19 @@ def ladder(search: Search, study: Study) -> Study:
 
 
 def _steps(study: Study) -> tuple[tuple[str, tuple[Change, ...]], ...]:
-    """The rungs by name: what the stages kept, change by change, and the recipe itself where it was searched as a whole."""
-    staged: tuple[Change, ...] = ()
+    """The rungs by name: what the stages kept, change by change, or the recipe itself where it was searched as a whole."""
+    grown = _grown(study)
+    if study.recipe != grown[-1]:
+        return ("start", ()), (f"{len(study.recipe)} searched together", study.recipe)
+    return tuple(("start" if not recipe else f"+ {recipe[-1].id}", recipe) for recipe in grown)
+
+
+def _grown(study: Study) -> tuple[tuple[Change, ...], ...]:
+    """The recipe of the stages, from the start on: each was confirmed on top of the one before."""
+    grown: list[tuple[Change, ...]] = [()]
     for each in study.sweeps:
         change = each.options[each.chosen].change if each.verdict == "kept" and each.chosen is not None else None
-        staged = with_change(staged, change) if change is not None else staged
-    grown = [
-        ("start" if not count else f"+ {staged[count - 1].id}", staged[:count]) for count in range(len(staged) + 1)
-    ]
-    if study.recipe != staged:
-        grown.append((f"{len(study.recipe)} searched together", study.recipe))
+        grown += [with_change(grown[-1], change)] if change is not None else []
     return tuple(grown)
 
 
@@ -473,7 +476,7 @@ def candidates(search: Search, study: Study) -> Study:
     found = [one for one in (_candidate(search, runs) for runs in several) if one is not None]
     judged = objective.judged(found, study.plan.limits)
     tiers = [objective.feasible(search.trainings.of(study.recipe), gradient_norm=_gradient_norm(search, study.recipe))]
-    proven = [rung.recipe for rung in study.ladder]  # each of their changes was confirmed on top of those before it
+    proven = [*_grown(study), *(rung.recipe for rung in study.ladder)]
     mine = [one for one in judged if one.recipe in proven]
     chosen, tier = objective.best(mine, study.plan.limits) if tiers[0].ok else (None, None)
     if tier is not None:

@@ -27,6 +27,8 @@ HALF = 0.5
 # A second look is worth its runs where the first shows at least this share of what both would have to show: of noise alone hardly
 # any such difference comes, and from below it hardly any gets there.
 WITHIN_REACH = 0.6
+# It takes no more than this share of the time that is left: other knobs want to be asked too.
+SECOND_LOOK = 0.25
 
 
 def sweep(
@@ -212,11 +214,17 @@ def confirm(
 
     pairs(seeds)
     first = verdicts.effect(before, after, level)
-    if first is not None and first.low <= least_gain < first.middle and _within_reach(first, len(before), least_gain):
+    wanted = first is not None and first.low <= least_gain < first.middle
+    if first is not None and wanted and _within_reach(first, len(before), least_gain) and _affordable(trainings, seeds):
         # Where time runs out, the pairs there are decide: it is still the second look.
         with suppress(TimeIsUpError):
             pairs([MORE + seed for seed in seeds])
     return before, after
+
+
+def _affordable(trainings: Trainings, seeds: Sequence[int]) -> bool:
+    left = trainings.seconds_left()
+    return left is None or 2 * len(seeds) * trainings.expected_s() <= SECOND_LOOK * left
 
 
 def _within_reach(first: Interval, pairs: int, least_gain: float) -> bool:
