@@ -1,5 +1,6 @@
 """A module as a graph of torch.export, with any number of rows or with a fixed one. Imports torch, so runtimes import it where they export."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def program(
     tensors = modules.sized(subject.example if example is None else example, rows)
     try:
         with torch.no_grad():
-            return pruned(torch.export.export(model, tensors, dynamic_shapes=_shapes(subject, tensors, rows)))
+            return pruned(torch.export.export(model, tensors, dynamic_shapes=_shapes(model, subject, tensors, rows)))
     except Exception as error:
         if "Constraints violated (rows)" in str(error):
             raise ArmError(
@@ -52,12 +53,16 @@ def pruned(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _shapes(subject: Exportable, tensors: tuple[Tensor, ...], rows: int | None) -> Any:
+def _shapes(model: nn.Module, subject: Exportable, tensors: tuple[Tensor, ...], rows: int | None) -> Any:
     """Rows of all inputs are one dimension; lengths that the signature leaves open are found by torch.export."""
     found = []
     for tensor, port in zip(tensors, subject.signature.inputs, strict=True):
         lengths = {at + 1: Dim.DYNAMIC for at, length in enumerate(port.shape) if length is None and at < tensor.dim()}
         found.append({**({0: Dim("rows")} if rows is None else {}), **lengths})
+    kinds = [parameter.kind for parameter in inspect.signature(model.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:  # what `*inputs` takes is one argument to torch.export
+        named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+        return (*found[:named], tuple(found[named:]))
     return tuple(found)
 
 
