@@ -110,11 +110,38 @@ def trained_cnn():
     return settled(Cnn(), images()[0])
 
 
+def fine_tuned(model):
+    """Three short epochs: what a user declares as `train`."""
+    inputs, labels = images(256, seed=3)
+    draw = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    model.train()
+    for _ in range(4):
+        for at in torch.randperm(256, generator=draw).split(32):
+            optimizer.zero_grad()
+            F.cross_entropy(model(inputs[at]), labels[at]).backward()
+            optimizer.step()
+
+
+def fine_tuned_cnn():
+    torch.manual_seed(0)
+    model = trained_cnn()
+    fine_tuned(model)
+    return model.eval()
+
+
 Pictures = Release(
     model=trained_cnn,
     example=lambda: images(8)[0],
     calibration=lambda: images(64, seed=3),
     validation=lambda: images(100, seed=4),
+)
+Learned = Release(
+    model=fine_tuned_cnn,
+    example=lambda: images(8)[0],
+    calibration=lambda: images(64, seed=3),
+    validation=lambda: images(100, seed=4),
+    train=fine_tuned,
 )
 Sentences = Release(model=lambda: Encoder().eval(), example=lambda: sentences(8), names=("words", "mask"))
 
@@ -247,8 +274,8 @@ RUINED = {
 
 
 def reference(name):
-    """How the release of that name is found in another process."""
-    return f"{HERE}:{name}"
+    """How the release of that name is found in another process; one of another file has its own reference for a name."""
+    return name if ":" in name else f"{HERE}:{name}"
 
 
 def release(name):
@@ -257,9 +284,9 @@ def release(name):
 
 def signature_of(found):
     """What a release's module takes and gives."""
-    example = found.sample()
+    example, model = found.sample(), found.module().eval()
     with torch.inference_mode():
-        output = found.module().eval()(*example)
+        output = model(*example)
     outputs = output if isinstance(output, tuple) else (output,)
     names = found.names or tuple(f"input{at}" if len(example) > 1 else "input" for at in range(len(example)))
     return Signature(
@@ -278,8 +305,9 @@ def arrays_of(tensors):
 
 def expected(found, tensors):
     """What the module itself answers, in eager PyTorch."""
+    model = found.module().eval()
     with torch.inference_mode():
-        output = found.module().eval()(*tensors)
+        output = model(*tensors)
     return arrays_of(output if isinstance(output, tuple) else (output,))
 
 
