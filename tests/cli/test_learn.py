@@ -71,6 +71,28 @@ def test_the_runs_of_a_tag_are_shown_and_no_others(here, capsys):
     )
 
 
+def test_a_learning_rate_brings_its_range_test_and_its_race(here, capsys):
+    """Ledger A-038: every rate has its curve."""
+    words = [
+        "learn",
+        "work.py:Clouds",
+        "--only",
+        "learning-rate",
+        "--seeds",
+        "3",
+        "--updates",
+        "40",
+        "--progress",
+        "none",
+    ]
+    assert main([*words, "--html", "page.html"]) == 0
+    (sweep,) = Documents().load(Study).sweeps
+    assert [curve.name for curve in sweep.curves] == ["learning-rate range", "learning-rate race"]
+    assert sweep.verdict in ("kept", "not distinguishable", "no better")
+    assert len([option for option in sweep.options if option.change is not None]) >= 4
+    assert "learning rate" in (here / "page.html").read_text()
+
+
 def test_a_finished_study_is_resumed_without_a_run(here, capsys):
     assert main(TINY) == 0
     before = Documents().load(Study)
