@@ -60,6 +60,8 @@ class Service:
         turn = self.asked[path]
         if name == "silent":
             await asyncio.sleep(30)
+        if name == "slow":
+            await asyncio.sleep(0.5)
         if name == "stall" and turn == 20:
             _stand_still()
         if name == "hangs-up" and turn % 5 == 0:

@@ -152,6 +152,21 @@ def test_a_generator_without_a_core_left_decides_nothing():
     assert loads.judged(stretch(100, samples, generator_cpu=0.95), slo.parse("p99<=20ms")).ok is None
 
 
+def test_a_machine_that_others_have_decides_nothing():
+    samples = [0.05] * 2000
+    starved = percentile([0.0] * 1000 + [0.03] * 1000, 0.99)
+    probe = loads.judged(stretch(100, samples, lag=starved, given_up=True), slo.parse("p99<=20ms"))
+    assert probe.ok is None
+    assert "others had the cores" in probe.says
+    # What is kept all the same is kept.
+    assert loads.judged(stretch(100, [0.005] * 2000, lag=starved), slo.parse("p99<=20ms")).ok is True
+
+
+def test_a_probe_is_long_enough_to_judge_failures_too():
+    assert loads.probe_s(100, plan("p50<=1s, failures<=0.1%")) > 36
+    assert loads.probe_s(100, plan("p50<=1s")) == 1
+
+
 def test_failures_break_a_promise_that_limits_them():
     load = stretch(100, [0.005] * 2000, failures={"HTTP 503": 40})
     assert loads.judged(load, slo.parse("p50<=20ms, failures<=0.5%")).ok is False

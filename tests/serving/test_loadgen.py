@@ -81,6 +81,7 @@ class TestRun:
         counts = []
         run = loadgen(recorded(counts), ROWS, "offline", seconds=0.3, batch=8)
         assert counts.count(8) > len(counts) / 2
+        assert run.valid
         assert run.rate > 0
         assert verdict(run, slo.parse("rate>=1/s"))[0].ok is True
         assert verdict(run, slo.parse("rate>=1000000/s"))[0].ok is False

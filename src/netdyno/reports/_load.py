@@ -100,6 +100,6 @@ def _table(load: Load) -> Iterator[str]:
         at = {one.share: said_seconds(one.seconds) for one in offered.percentiles}
         yield (
             f"{offered.rate:>7.4g}/s {offered.due:>8,} {offered.failed:>7,} {at.get(0.5, ''):>9} "
-            f"{at.get(share, ''):>9}  {VERDICTS[probe.ok]}"
+            f"{at.get(share, ''):>9}  {'given up' if probe.ok is False and offered.given_up else VERDICTS[probe.ok]}"
         )
     yield from dict.fromkeys(probe.says for probe in load.probes if probe.says not in VERDICTS.values())

@@ -1,5 +1,6 @@
 """Finds the highest rate at which a service still keeps its promise, and says how sure that is."""
 
+import contextlib
 import itertools
 import math
 import time
@@ -8,12 +9,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from netdyno.errors import NetdynoError
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.deployment import Constraint, Met
 from netdyno.records.load import Load, LoadPlan, Offered, Probe
 from netdyno.records.measured import Interval
-from netdyno.serving.offered import BUSY, SHARES, Request, Where, offered
-from netdyno.stats.percentiles import asked
+from netdyno.serving.offered import BUSY, SHARES, Request, Where, exchange, offered
+from netdyno.stats.percentiles import asked, fewest
 from netdyno.stats.shares import counted_share
 from netdyno.verdicts import slo
 
@@ -32,6 +34,7 @@ WARM_UP_S = 1.0
 # This share of all requests beyond what the percentile allows is an overload. Less may be one stall of the machine, which the verdict knows.
 HOPELESS = 0.2
 
+GIVEN_UP = "given up: too many were late already"
 BARE = {True: "held", False: "broken", None: "cannot tell"}
 
 Offer = Callable[[float, float], Offered]
@@ -54,15 +57,24 @@ def judged(load: Offered, objective: Sequence[Constraint]) -> Probe:
     met = slo.all_met(objective, values=values, samples=load.samples)
     seen = [one for one in met if _seen(one)]
     ok = slo.kept(seen)
+    blurred = _blurred(load, objective, seen) if ok is not True or load.given_up else None
+    if blurred is not None:
+        return Probe(load=load, met=met, ok=None, says=f"cannot tell: {blurred}")
     if load.given_up:
-        return Probe(
-            load=load, met=met, ok=False, says=f"given up after {load.due} requests: too many were late already"
-        )
-    if ok is False and _kept_without_lag(load, seen):
-        return Probe(load=load, met=met, ok=None, says="cannot tell: it fails by the lateness of the generator alone")
-    if ok is False and load.generator_cpu > BUSY:
-        return Probe(load=load, met=met, ok=None, says="cannot tell: the generator had no core left")
+        return Probe(load=load, met=met, ok=False, says=GIVEN_UP)
     return Probe(load=load, met=met, ok=ok, says=BARE[ok])
+
+
+def _blurred(load: Offered, objective: Sequence[Constraint], met: Sequence[Met]) -> str | None:
+    """Why a stretch that was not kept says nothing of the service; None where it does."""
+    tightest = min((one.limit for one in objective if slo.share_of(one) is not None), default=None)
+    if load.generator_cpu > BUSY:
+        return "the generator had no core left"
+    if load.lag is not None and tightest is not None and load.lag.seconds > tightest:
+        return "the generator itself was later than the promise allows: others had the cores"
+    if any(one.ok is False for one in met) and _kept_without_lag(load, met):
+        return "it fails by the lateness of the generator alone"
+    return None
 
 
 def _seen(met: Met) -> bool:
@@ -83,8 +95,10 @@ def probe_s(rate: float, plan: LoadPlan) -> float:
     >>> round(probe_s(50, LoadPlan(objective=parse("p99<=15ms"))))
     22
     """
-    shares = [share for one in plan.objective if (share := slo.share_of(one)) is not None]
-    samples = max((asked(share) for share in shares), default=100) * SPARE
+    needs = [asked(share) for one in plan.objective if (share := slo.share_of(one)) is not None]
+    # Without a single failure, so many requests show that no more than this share fails.
+    needs += [fewest(1 - one.limit, plan.level) for one in plan.objective if one.quantity == "failures" and one.limit]
+    samples = max(needs, default=100) * SPARE
     return min(plan.most_probe_s, max(plan.probe_s, samples / rate))
 
 
@@ -265,6 +279,10 @@ def offering(place: Where, requests: Sequence[Request], plan: LoadPlan) -> Offer
                 place, requests, rate=rate, seconds=WARM_UP_S, connections=plan.connections, timeout_s=plan.timeout_s
             )
             warm = True
+        else:
+            # An overloaded service may still be busy with requests that were taken back: one answer says that it is through.
+            with contextlib.suppress(NetdynoError):
+                exchange(place, [requests[0].wire], timeout_s=plan.timeout_s)
         return offered(
             place, requests, rate=rate, seconds=seconds, arrivals=plan.arrivals, connections=plan.connections,
             timeout_s=plan.timeout_s, shares=shares, level=plan.level, seed=next(seeds),
