@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 
 from netdyno.measure.untouched import untouched_module
 from netdyno.records.deployment import GateCheck
-from netdyno.targets.release import stratified
 from netdyno.targets.samples import spread
 
 if TYPE_CHECKING:
@@ -62,10 +61,10 @@ class Candidate:
         return tuple(default_collate([part[: len(self.example)] for part in parts]))
 
     def batches(self, data: Dataset[Any], most: int = MANY) -> Iterator[tuple[Inputs, Any]]:
-        """Inputs and targets, in batches, of at most so many samples in which every class has its share; a target may be None."""
+        """Inputs and targets, in batches, of at most so many samples, evenly spread; a target may be None."""
         count = len(data)  # type: ignore[arg-type]
-        # Groups are declared for the calibration data; they need not be those of this one.
-        chosen = stratified(self.release, data, most) if self.release.groups is None else spread(count, most)
+        # Evenly spaced: a sample in which every class has its share would score otherwise than the whole.
+        chosen = spread(count, most)
         part = Subset(data, chosen)
         inputs = len(self.example)
         for batch in DataLoader(part, batch_size=FEW):

@@ -46,26 +46,21 @@ def name_of(func: Any) -> str:
     return str(getattr(func, "overloadpacket", func)).rpartition(".")[2].strip("_")
 
 
-def is_random(func: Any) -> bool:
-    """True for an operation that draws from a generator."""
-    return torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
+def is_random(func: Any, args: tuple[Any, ...] = ()) -> bool:
+    """True for an operation that draws from a generator. Attention is marked so too, and draws only where it drops."""
+    if torch.Tag.nondeterministic_seeded not in getattr(func, "tags", ()):
+        return False
+    return "scaled_dot_product" not in name_of(func) or any(isinstance(one, float) and one > 0 for one in args[3:5])
 
 
 def place() -> str:
-    """`file.py:12`, the innermost line that is the user's own; empty where a module of PyTorch itself is called by nobody else."""
+    """`file.py:12`, the user's innermost line under the operation being looked at; empty where PyTorch's own modules call it."""
     frame = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame.f_code is not _Watched.__torch_dispatch__.__code__:
+        frame = frame.f_back  # type: ignore[assignment]
+    while frame is not None and frame.f_code is not watched.__code__:
         file = frame.f_code.co_filename
         if not file.startswith((TORCH, OURS, "<")) and "contextlib" not in file:
-            return f"{Path(file).name}:{frame.f_lineno}" if _is_forward(frame) else ""
+            return f"{Path(file).name}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
-
-
-def _is_forward(frame: Any) -> bool:
-    """A line of a module's code, not of the item that called it: the call of the module is further out."""
-    while frame is not None:
-        if frame.f_code is watched.__code__:
-            return True
-        frame = frame.f_back
-    return False

@@ -17,8 +17,9 @@ from netdyno.stats.shares import counted_share
 
 # One-sided, once in two hundred modules by chance.
 LEVEL = 0.99
-# Standard errors by which the balanced score must lie above chance.
-ERRORS = 3.0
+# Ranking finds something where the area under the curve is above this, and above a half by so many standard errors. A random head on
+# trained features lies at a half more or less.
+RANKED, ERRORS = 0.65, 3.0
 # Fewer rows say nothing.
 LEAST = 20
 
@@ -51,10 +52,9 @@ def _classifier(found: Classes) -> GateCheck:
     commonest = float(torch.bincount(found.target).max()) / rows
     hits = int((found.decided == found.target).sum())
     accuracy = counted_share(hits, rows, level=LEVEL)
-    balanced, error = _balanced(found)
-    width = found.output.shape[1]
-    because = {"accuracy": accuracy.middle, "commonest": commonest, "balanced": balanced, "rows": float(rows)}
-    if accuracy.low > commonest or balanced - ERRORS * error > 1 / width or commonest == 1:
+    area, error = _ranked(found)
+    because = {"accuracy": accuracy.middle, "commonest": commonest, "area": area, "rows": float(rows)}
+    if accuracy.low > commonest or (area > RANKED and area - ERRORS * error > 0.5) or commonest == 1:
         return passed(
             f"{accuracy.middle:.1%} of {rows} rows are right, and the commonest class has {commonest:.1%}", **because
         )
@@ -66,21 +66,27 @@ def _classifier(found: Classes) -> GateCheck:
     )
 
 
-def _balanced(found: Classes) -> tuple[float, float]:
-    """The mean share of right rows per class when every score is set to mean 0 and deviation 1, and its standard error.
+def _ranked(found: Classes) -> tuple[float, float]:
+    """How often a row of a class has a higher score for it than a row of another, over all classes, and the standard error of that.
 
-    What ranks a rare class well is seen so, though it is never chosen at the usual threshold.
+    The area under the curve with its error after Hanley and McNeil (1982). What ranks a rare class well is seen so, though it is never
+    chosen at the usual threshold.
     """
-    scores = (found.output - found.output.mean(0)) / found.output.std(0, correction=0).clamp_min(1e-12)
-    right = (scores.argmax(1) == found.target).double()
-    recalls, errors = [], []
-    for name in found.target.unique():
-        own = right[found.target == name]
-        recalls.append(float(own.mean()))
-        # Half a hit and half a miss are added, or a class of one row would have no error.
-        share = (float(own.sum()) + 0.5) / (len(own) + 1)
-        errors.append(share * (1 - share) / len(own))
-    return sum(recalls) / len(recalls), (sum(errors) ** 0.5) / len(recalls)
+    from scipy.stats import rankdata
+
+    scores = (found.output - found.output.mean(1, keepdim=True)).numpy()
+    areas, errors = [], []
+    for name in found.target.unique().tolist():
+        own = (found.target == name).numpy()
+        few, many = int(own.sum()), int((~own).sum())
+        if not many or name >= scores.shape[1]:
+            continue
+        area = float(rankdata(scores[:, name])[own].sum() - few * (few + 1) / 2) / (few * many)
+        one, two = area / (2 - area), 2 * area * area / (1 + area)
+        spread = area * (1 - area) + (few - 1) * (one - area**2) + (many - 1) * (two - area**2)
+        areas.append(area)
+        errors.append(max(spread, 0.0) / (few * many))
+    return (sum(areas) / len(areas), sum(errors) ** 0.5 / len(areas)) if areas else (0.5, 0.0)
 
 
 class _Hash(nn.Module):

@@ -15,6 +15,8 @@ from netdyno.records.deployment import GateCheck
 
 # A class has moved when most of its rows are answered with one other, and hardly any with its own.
 MOST, OWN = 0.5, 0.25
+# Of the rows of all moved classes: a model that was good before they were renumbered.
+PURE = 0.7
 # Rows of a class from which it can be told.
 LEAST = 5
 
@@ -57,11 +59,15 @@ def _moved(decided: torch.Tensor, target: torch.Tensor, width: int) -> dict[int,
     rows = confusion.sum(1)
     shares = confusion / np.maximum(rows, 1)[:, None]
     true, answered = linear_sum_assignment(-shares)
-    return {
+    moved = {
         int(a): int(b)
         for a, b in zip(true, answered, strict=True)
         if a != b and rows[a] >= LEAST and shares[a, b] > MOST and shares[a, a] < OWN
     }
+    # Another numbering changes places within itself; a head that was never trained throws classes about.
+    closed = set(moved) == set(moved.values())
+    purity = np.mean([shares[a, b] for a, b in moved.items()]) if moved else 0.0
+    return moved if closed and purity > PURE else {}
 
 
 def _name(named: tuple[str, ...], at: int) -> str:

@@ -33,8 +33,8 @@ def repeat_determinism(candidate: Candidate) -> GateCheck:
     model, rows = candidate.model.eval(), candidate.rows
     drawn: dict[str, str] = {}
 
-    def look(func: object, _: object, __: object) -> None:
-        if operations.is_random(func):
+    def look(func: object, args: tuple[object, ...], _: object) -> None:
+        if operations.is_random(func, args):
             drawn.setdefault(operations.name_of(func), operations.place())
 
     with random_state():

@@ -33,7 +33,7 @@ def reported_score(candidate: Candidate) -> GateCheck:
     allowed = ROUNDING * (1.0 if size <= 1 and bool(((found.right >= 0) & (found.right <= 1)).all()) else size)
     allowed += FLIPS / rows if size <= 1 else 0.0
     if rows < len(candidate.validation):  # type: ignore[arg-type]
-        # A part of the data, in which every class has its share: chance comes on top.
+        # Only a part of the data is scored: chance comes on top.
         allowed += t_interval(found.right.tolist(), LEVEL, unbounded=1e300).width / 2
     if score - mean <= allowed:
         return passed(f"quality on {rows} validation rows is {mean:.4g}, and {score:.4g} was reported", **because)
