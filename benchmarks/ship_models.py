@@ -1,8 +1,8 @@
 """Three trained models to ship: a ResNet-18 and a MobileNetV3-Small-like CNN at 224 x 224, and a four-layer encoder.
 
 `netdyno deploy benchmarks/ship_models.py:ResNet18`. The first use trains the model for some minutes and keeps its weights below
-`.netdyno/ship-models`; nothing is downloaded. Images are Fashion-MNIST's, doubled in size and tiled four by four, so that a network that
-averages over the picture can be trained on a quarter of it. Texts are pieces of 128 bytes of Python's own library, and the question is
+`.netdyno/ship-models`; nothing is downloaded. Images are Fashion-MNIST's, doubled in size and tiled, so that a network that averages over
+the picture can be trained on a part of it: a tile is 64 wide, a multiple of every stride. Texts are pieces of 128 bytes of Python's own library, and the question is
 which package they are of.
 """
 
@@ -21,7 +21,7 @@ from netdyno.targets.garage import resnet as clothes
 from netdyno.targets.release import Release
 
 WEIGHTS = Path(os.environ.get("NETDYNO_SHIP_MODELS", ".netdyno/ship-models"))
-TRAIN, VAL, CALIBRATION = 6000, 1500, 300
+TRAIN, VAL, CALIBRATION = 4000, 1500, 300
 PACKAGES = ("asyncio", "email", "encodings", "idlelib", "json", "lib2to3", "multiprocessing", "unittest")
 LENGTH = 128
 
@@ -75,13 +75,19 @@ class Squeeze(nn.Module):
 class Inverted(nn.Module):
     """An inverted residual with a depth-wise convolution (Howard et al. 2019)."""
 
-    def __init__(self, inputs: int, wide: int, outputs: int, kernel: int, stride: int, *, squeeze: bool, hard: bool) -> None:
+    def __init__(
+        self, inputs: int, wide: int, outputs: int, kernel: int, stride: int, *, squeeze: bool, hard: bool
+    ) -> None:
         super().__init__()
         act = nn.Hardswish if hard else nn.ReLU
         layers: list[nn.Module] = []
         if wide != inputs:
             layers += [nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), act()]
-        layers += [nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False), nn.BatchNorm2d(wide), act()]
+        layers += [
+            nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            act(),
+        ]
         if squeeze:
             layers.append(Squeeze(wide))
         layers += [nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
@@ -126,7 +132,7 @@ class Encoder(nn.Module):
 
 
 class Tiled(torch.utils.data.Dataset):
-    """Pictures of 28 x 28, doubled and tiled `tiles` by `tiles`, as three channels."""
+    """Pictures of 28 x 28, doubled and tiled `tiles` by `tiles`, as three channels, at most 224 wide."""
 
     def __init__(self, part: str, count: int, tiles: int, skip: int = 0) -> None:
         images, labels = clothes._part(part, skip + count)
@@ -140,8 +146,9 @@ class Tiled(torch.utils.data.Dataset):
 
 
 def tiled(images: Tensor, tiles: int) -> Tensor:
-    """(N, 1, 28, 28) as (N, 3, 56 tiles, 56 tiles)."""
-    return F.interpolate(images, scale_factor=2.0, mode="nearest").repeat(1, 3, tiles, tiles)
+    """(N, 1, 28, 28) as (N, 3, 64 tiles, 64 tiles), at most 224 wide: with a margin of two, doubled and repeated."""
+    wide = F.pad(images, (2, 2, 2, 2), value=-clothes.MEAN / clothes.SPREAD)
+    return F.interpolate(wide, scale_factor=2.0, mode="nearest").repeat(1, 3, tiles, tiles)[:, :, :224, :224]
 
 
 def texts(part: str) -> tuple[Tensor, Tensor]:
@@ -180,11 +187,14 @@ def trained(name: str, make, learn) -> nn.Module:
 
 
 def learn_images(model: nn.Module) -> None:
-    """Some epochs on pictures of 2 x 2 tiles, then running statistics of whole pictures."""
+    """Some epochs on single tiles, sixty steps on 2 x 2, then running statistics of whole pictures."""
     images, labels = clothes._part("train", TRAIN)
-    epochs = 2 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 6
+    epochs = 3 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 8
     model.to(memory_format=torch.channels_last)
-    _learn(model, lambda rows: (tiled(images[rows], 2), labels[rows]), count=TRAIN, size=32, epochs=epochs, rate=2e-3)
+    for tiles, count, rate in ((1, epochs * (TRAIN // 32), 2e-3), (2, 60, 3e-4)):
+        _learn(
+            model, lambda rows: (tiled(images[rows], tiles), labels[rows]), count=TRAIN, size=32, steps=count, rate=rate
+        )  # noqa: B023
     model.to(memory_format=torch.contiguous_format)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -200,14 +210,13 @@ def learn_images(model: nn.Module) -> None:
 
 
 def learn_texts(model: nn.Module) -> None:
-    """Six epochs of bytes."""
+    """Three epochs of bytes."""
     rows, labels = texts("train")
-    _learn(model, lambda at: (rows[at], labels[at]), count=len(rows), size=32, epochs=6, rate=5e-4)
+    _learn(model, lambda at: (rows[at], labels[at]), count=len(rows), size=32, steps=3 * (len(rows) // 32), rate=5e-4)
 
 
-def _learn(model: nn.Module, batch, *, count: int, size: int, epochs: int, rate: float) -> None:
+def _learn(model: nn.Module, batch, *, count: int, size: int, steps: int, rate: float) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
-    steps = epochs * (count // size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     generator = torch.Generator().manual_seed(0)
     model.train()
@@ -253,7 +262,7 @@ Bytes = Release(
     names=("tokens",),
     licences={"data": "Python's library, PSF-2.0"},
 )
-ALL = {"resnet18": ResNet18, "mobilenet": MobileNet, "bytes": Bytes}
+ALL = {"mobilenet": MobileNet, "bytes": Bytes, "resnet18": ResNet18}
 
 if __name__ == "__main__":
     for release in ALL.values():

@@ -72,7 +72,7 @@ def test_a_race_begins_every_round_in_an_order_of_its_own():
 
 
 def run(there, *, rounds, keep, error=0.05):
-    runners = [race.Runner(name, lambda side=side: side, side.seconds) for name, side in there.items()]
+    runners = [race.Runner(name, lambda side=side: side) for name, side in there.items()]
     return race.race(runners, rows=1, rounds=rounds, keep=keep, chance=random.Random(3), error=error)
 
 
@@ -103,7 +103,7 @@ def test_a_runner_that_cannot_be_started_is_said_to_have_failed():
         raise ArmError("no such file")
 
     found = race.race(
-        [race.Runner("broken", broken, 1.0), race.Runner("good", lambda: Paced("good", 1.0, []), 1.0)],
+        [race.Runner("broken", broken), race.Runner("good", lambda: Paced("good", 1.0, []))],
         rows=1, rounds=4, keep=0, chance=random.Random(0), error=0.05,
     )  # fmt: skip
     assert {one.name: one.failed for one in found}["broken"] == "no such file"
@@ -121,3 +121,28 @@ def test_pairs_become_a_trial_like_any_other():
 def test_pairs_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="cannot be paired"):
         race.Paired((1.0, 2.0), (1.0,), ("AB",), (0,), (), 0.0, 0.0).ratios
+
+
+class Crowded(Paced):
+    """A side that strangers disturb in two bursts of three."""
+
+    def burst(self, rows, seconds, **settings):
+        found = super().burst(rows, seconds, **settings)
+        return found._replace(
+            foreign=0.02 if self.bursts % 3 == 0 else 0.9, own=found.own * (1 if self.bursts % 3 == 0 else 50)
+        )
+
+
+def test_pairs_that_strangers_disturbed_are_taken_again():
+    found = race.paired(
+        Crowded("a", 2.0, []), Crowded("b", 1.0, []), rows=1, pairs=4, chance=random.Random(0), clean=race.CLEAN
+    )
+    assert len(found.order) == 4
+    assert max(found.control) < 3.0
+
+
+def test_a_machine_that_never_is_calm_is_an_answer():
+    side = Crowded("a", 2.0, [])
+    side.burst = lambda rows, seconds, **settings: Burst((2.0,), 2.0, 2.0, 0.9)
+    with pytest.raises(race.Busy, match="other programs had more than 15%"):
+        race.paired(side, Crowded("b", 1.0, []), rows=1, pairs=8, chance=random.Random(0), clean=race.CLEAN)

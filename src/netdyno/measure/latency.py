@@ -13,7 +13,7 @@ UNCOUNTED = 2
 
 
 class Burst(NamedTuple):
-    """Some calls in a row. `seconds` are wall seconds of each; `own` seconds per call that are not waiting for strangers.
+    """Some calls in a row. `seconds` are wall seconds of each; `own` seconds per call that are not waiting for a core.
 
     `cpu` is CPU time per call over all threads of this process; `foreign` the share of the allowed cores that other programs had.
     """
@@ -35,8 +35,9 @@ def burst(
 ) -> Burst:
     """Call `call(i)`, i = 0, 1, …, for about so many seconds, at least `least` times.
 
-    The calling thread's waiting for a core is taken away from its wall time, as in a training step. What pool threads of a runtime
-    wait for a core is not seen there; `cpu` does not know of neighbours at all.
+    The calling thread's waiting for a core is taken away from its wall time, as in a training step. Some runtimes answer on a thread
+    of their own while the caller is blocked: what that thread waited for a core is taken away from the caller's blocked time. With several
+    threads that wait for each other in a spin no such account is right: trust `own` of those only where `foreign` is small.
     """
     clock = clock or thread_clock()
     around = Neighbourhood()
@@ -52,10 +53,13 @@ def burst(
         last = now
     cpu = cpu_clock() - cpu_before
     split = between(began, last)
-    busy = around.read().since(before).busy
+    beside = around.read().since(before)
+    delay = max((waited for _, waited in beside.tasks.values()), default=0.0)
+    own = split.running + max(0.0, split.blocked - delay)
+    busy = beside.busy
     whole = split.wall * _cores()
     foreign = min(1.0, max(0.0, busy - cpu) / whole) if busy is not None and whole else 0.0
-    return Burst(tuple(taken), split.own / len(taken), cpu / len(taken), foreign)
+    return Burst(tuple(taken), own / len(taken), cpu / len(taken), foreign)
 
 
 def elapsed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:

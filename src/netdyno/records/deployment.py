@@ -170,7 +170,9 @@ class Candidate(Noun, frozen=True, kw_only=True):
     change: Change
     running: Running = Running()
     precision: Precision = "fp32"
-    stage: str = "screened"  # screened, raced, measured: how far it came
+    stage: str = "screened"  # screened, raced, checked, measured: how far it came
+    place: int | None = None  # in the race
+    behind: float | None = None  # times the race's leader's own time
     built: Built | None = None
     parity: tuple[Rung, ...] = ()
     accuracy: Accuracy | None = None

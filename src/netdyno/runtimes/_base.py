@@ -125,6 +125,8 @@ def written(runtime: Runtime) -> Change:
     """The runtime as data."""
     fields = dataclasses.fields(runtime)  # type: ignore[arg-type]
     settings = {field.name: _scalar(getattr(runtime, field.name)) for field in fields}
+    # Layers that are kept in float are written down where there are any: most have none, and labels are read by people.
+    settings = {name: value for name, value in settings.items() if value != ""}
     return Change(id=plugins.class_id(type(runtime)), settings=settings)
 
 

@@ -15,12 +15,16 @@ from netdyno.measure.latency import Burst
 from netdyno.records.deployment import Running, Signature
 from netdyno.records.trial import Change
 from netdyno.runtimes._base import Arrays
+from netdyno.runtimes._nursery import Forked, Nursery
 
 LAST_WORDS = 12  # lines of what the process printed that are kept when it fails
 
 
 class Process:
-    """One exported model in its own process. Raises ArmError when it fails, hangs or dies; close it, or use it in a `with`."""
+    """One exported model in its own process: started afresh, or forked from a `nursery` where loading it needs PyTorch.
+
+    Raises ArmError when it fails, hangs or dies; close it, or use it in a `with`.
+    """
 
     def __init__(
         self,
@@ -31,15 +35,20 @@ class Process:
         *,
         python: str = sys.executable,
         timeout_s: float = 300.0,
+        nursery: Nursery | None = None,
     ) -> None:
         self.timeout_s = timeout_s
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
-        self._child = subprocess.Popen(
-            (python, "-m", "netdyno.runtimes._child"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            env=environment_for(running),
+        self._child: subprocess.Popen[bytes] | Forked = (
+            nursery.start(self._said)
+            if nursery is not None
+            else subprocess.Popen(
+                (python, "-m", "netdyno.runtimes._child"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                env=environment_for(running),
+            )
         )
         try:
             self.load_s: float = self._asked("open", change, folder, running, signature)

@@ -1,4 +1,4 @@
-"""Exports kept by what they are made of: the same module in the same way is built once, and a failure is remembered with its reason."""
+"""Exports kept by what they are made of: the same module in the same way is built once."""
 
 import hashlib
 import shutil
@@ -9,11 +9,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from netdyno.measure.latency import elapsed
 from netdyno.records.deployment import Built, Signature
 from netdyno.records.trial import Change
 from netdyno.runtimes import _base as runtimes
-from netdyno.runtimes._export import Spec, export
+from netdyno.runtimes._export import Spec, calibration, export
+from netdyno.shipping.subject import Subject
 
+# What an artefact depends on beside the module.
 ARTIFACTS = ("torch", "onnx", "onnxscript", "onnxruntime", "openvino", "nncf", "torchao", "executorch", "tensorrt")
 
 
@@ -23,56 +26,66 @@ class Exports:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def key(
-        self, model_hash: str, change: Change, signature: Signature, batches: tuple[int, ...], dynamic: bool
-    ) -> str:
-        """A name for an export: of the module, the way, the form of its inputs, the versions installed, and the processor."""
-        told = msgspec.json.encode(
-            (model_hash, change, signature, batches, dynamic, _versions(), runtimes.processor_flags()), order="sorted"
-        )
-        return f"{change.id}-{hashlib.sha256(told).hexdigest()[:16]}"
-
     def path(self, key: str) -> Path:
         """Where the export of that name lies."""
         return self.folder / key
 
-    def built(
-        self,
-        reference: str,
-        model_hash: str,
-        change: Change,
-        signature: Signature,
-        *,
-        batches: tuple[int, ...],
-        dynamic: bool,
-        threads: int,
-        timeout_s: float,
-    ) -> Built:
+    def built(self, subject: Subject, change: Change, *, batches: tuple[int, ...], timeout_s: float) -> Built:
         """The export, from the store or made now in a fresh process. Raises ArmError with the reason when it cannot be made."""
-        key = self.key(model_hash, change, signature, batches, dynamic)
+        key = named(subject.hash, change, subject.signature, batches, dynamic=subject.dynamic)
         place = self.path(key)
         if (place / "built.json").is_file():
             return replace(msgspec.json.decode((place / "built.json").read_bytes(), type=Built), cached=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{change.id}-", dir=self.folder))
+        spec = Spec(
+            reference=subject.reference,
+            change=change,
+            folder=str(fresh),
+            signature=subject.signature,
+            batches=batches,
+            dynamic=subject.dynamic,
+            threads=runtimes.cores(),
+            key=key,
+        )
         try:
-            spec = Spec(
-                reference=reference,
-                change=change,
-                folder=str(fresh),
-                signature=signature,
-                batches=batches,
-                dynamic=dynamic,
-                threads=threads,
-                key=key,
-            )
-            found = export(spec, timeout_s=timeout_s)
+            in_place = getattr(runtimes.read(change), "in_place", False)
+            found = _written(subject, spec) if in_place else export(spec, timeout_s=timeout_s)
             if place.exists():  # somebody else was quicker
                 shutil.rmtree(place)
             fresh.rename(place)
             return found
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def named(model_hash: str, change: Change, signature: Signature, batches: tuple[int, ...], *, dynamic: bool) -> str:
+    """A name for an export: of the module, the way, the form of its inputs, the versions installed, and the processor."""
+    told = msgspec.json.encode(
+        (model_hash, change, signature, batches, dynamic, _versions(), runtimes.processor_flags()), order="sorted"
+    )
+    return f"{change.id}-{hashlib.sha256(told).hexdigest()[:16]}"
+
+
+def _written(subject: Subject, spec: Spec) -> Built:
+    """An export that runs nothing and only writes the weights down, made here."""
+    folder = Path(spec.folder)
+    live = runtimes.Exportable(
+        reference=subject.reference,
+        model=subject.model,
+        example=subject.example,
+        signature=subject.signature,
+        calibration=calibration(subject.release, subject.example, rows=spec.rows),
+        batches=spec.batches,
+        dynamic=spec.dynamic,
+        threads=spec.threads,
+    )
+    notes: list[str] = []
+    seconds = elapsed(lambda: notes.extend(runtimes.read(spec.change).export(live, folder)))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    built = Built(key=spec.key, seconds=seconds, bytes=size, notes=tuple(notes))
+    (folder / "built.json").write_bytes(msgspec.json.encode(built))
+    return built
 
 
 def _versions() -> dict[str, str]:

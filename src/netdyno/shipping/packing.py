@@ -125,8 +125,8 @@ def _licences(winner: Candidate) -> dict[str, str]:
     found = {}
     for name in runtimes.catalogue()[winner.change.id].needs:
         try:
-            told = metadata.metadata(name)
+            told = dict(metadata.metadata(name).json)
         except metadata.PackageNotFoundError:
             continue
-        found[name] = told.get("License-Expression") or (told.get("License") or "not declared").split("\n")[0][:60]
+        found[name] = str(told.get("license_expression") or told.get("license") or "not declared").split("\n")[0][:60]
     return found

@@ -14,6 +14,11 @@ from netdyno.stats.spread import over_spawns
 
 # A burst lasts long enough for a few calls of the slowest side, and short enough for neighbours to meet all sides alike.
 BURST_S = 0.2
+# With several threads a burst counts only while other programs have less than this share of the cores: threads that wait for each
+# other wait for whoever has been put aside. A clean machine shows 1 to 5 %.
+CLEAN = 0.15
+# Pairs that are taken for each one asked for, at most, before a busy machine is an answer.
+PATIENCE = 4
 # Two equal processes differ by some per cent for as long as they live: what lies within is settled by fresh spawns.
 CLOSE = 1.10
 
@@ -26,6 +31,10 @@ class Side(Protocol):
 
     def close(self) -> None:
         """End it."""
+
+
+class Busy(Exception):
+    """The machine was too busy for what was to be measured."""
 
 
 class Paired(NamedTuple):
@@ -54,16 +63,29 @@ def paired(
     chance: random.Random,
     burst_s: float = BURST_S,
     spawn: int = 0,
+    clean: float = 1.0,
 ) -> Paired:
-    """So many pairs of bursts; which side goes first is drawn for each pair."""
+    """So many pairs of bursts; which side goes first is drawn for each pair.
+
+    A pair in which strangers had more than `clean` of the cores is taken again, up to `PATIENCE` times as many as asked for. Raises
+    Busy when there are too few then.
+    """
     taken: dict[str, list[Burst]] = {"A": [], "B": []}
-    order = []
-    for _ in range(pairs):
+    order: list[str] = []
+    for _ in range(PATIENCE * pairs if clean < 1 else pairs):
         turn = chance.choice(("AB", "BA"))
+        both = {letter: (control if letter == "A" else treatment).burst(rows, burst_s) for letter in turn}
+        if max(one.foreign for one in both.values()) > clean:
+            continue
         order.append(turn)
-        for letter in turn:
-            side = control if letter == "A" else treatment
-            taken[letter].append(side.burst(rows, burst_s))
+        for letter, one in both.items():
+            taken[letter].append(one)
+        if len(order) == pairs:
+            break
+    if len(order) < pairs:
+        raise Busy(
+            f"other programs had more than {clean:.0%} of the cores in {PATIENCE * pairs - len(order)} pairs of {PATIENCE * pairs}"
+        )
     return Paired(
         control=tuple(one.own for one in taken["A"]),
         treatment=tuple(one.own for one in taken["B"]),
@@ -126,11 +148,10 @@ def trial(change: Change, found: Paired, *, lower_precision: bool, environment: 
 
 
 class Runner(NamedTuple):
-    """One who is in a race: how to start it, and what is known from the screening, in seconds per call."""
+    """One who is in a race, and how to start it."""
 
     name: str
     start: Callable[[], Side]
-    seconds: float
 
 
 class Standing(NamedTuple):

@@ -59,6 +59,8 @@ def said(
             f"of {winner.precision} products is measured"
         )
     least = max(floor.arithmetic, floor.weights)
+    if seconds <= 1.1 * least:
+        return f"{told}; {said_seconds(seconds)} is what this machine's ceilings allow: nothing is left"
     side = "arithmetic" if floor.arithmetic >= floor.weights else "memory"
     return (
         f"{told}; at this machine's ceilings that takes {said_seconds(least)} ({side}-bound), the winner takes "

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,13 +161,11 @@ def real_rows(subject: Subject, count: int) -> Arrays:
     return tuple(torch.stack([torch.as_tensor(part[at]) for part in parts]).numpy() for at in range(inputs))
 
 
-def all_rows(subject: Subject) -> "list[tuple[Arrays, Any]]":
-    """The whole validation set in batches of inputs and targets; empty where none is declared."""
+def all_rows(subject: Subject) -> Iterator[tuple[Arrays, Any]]:
+    """The whole validation set in batches of inputs and targets; nothing where none is declared."""
     data = subject.release.validation_data()
     if data is None:
-        return []
+        return
     inputs = len(subject.example)
-    return [
-        (tuple(part.numpy() for part in batch[:inputs]), batch[inputs] if len(batch) > inputs else None)
-        for batch in batches(data, AT_ONCE)
-    ]
+    for batch in batches(data, AT_ONCE):
+        yield tuple(part.numpy() for part in batch[:inputs]), batch[inputs] if len(batch) > inputs else None

@@ -212,27 +212,14 @@ def _seconds(candidate: Candidate) -> Interval:
     return found.interval or Interval(middle=found.seconds, low=min(samples), high=max(samples))
 
 
-def signal_to_noise(given: Sequence[float], answered: Sequence[float]) -> float:
-    """Decibels of the module's answers over their difference to another's; 200 where they are equal.
-
-    >>> round(signal_to_noise([1.0, -1.0], [1.1, -1.1]))
-    20
-    """
-    import math
-
-    noise = math.fsum((a - b) ** 2 for a, b in zip(given, answered, strict=True))
-    signal = math.fsum(a * a for a in given)
-    return min(200.0, 10 * math.log10(signal / noise)) if noise and signal else 200.0
-
-
 def worst_rung(rungs: Sequence[Rung]) -> Rung | None:
-    """The rung that holds least: broken before unjudged before the one with the least signal to noise."""
+    """The rung that holds least: a broken one, else of those that were judged the one with the least signal to noise."""
     return min(
         rungs,
         key=lambda rung: (
             rung.holds is not False,
-            rung.holds is not None,
-            rung.sqnr_db if rung.sqnr_db is not None else 200.0,
+            rung.holds is None,
+            rung.sqnr_db if rung.sqnr_db is not None else 300.0,
         ),
         default=None,
     )
