@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from http.client import HTTPResponse
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,7 @@ import psutil
 import serve_rivals
 from netdyno.records.measured import Interval
 from netdyno.serving.engines import _base as engines
+from netdyno.serving.jitter import jitter
 from netdyno.serving.offered import Request, Where, exchange, offered, wire
 from netdyno.serving.tensors import DATATYPES
 from netdyno.shipping.package import opened
@@ -90,7 +92,13 @@ class Side:
     @contextlib.contextmanager
     def awake(self):
         self.tell(signal.SIGCONT)
-        time.sleep(0.05)
+        # What slept may need a moment to believe that no time has passed: Triton's watchdog, for one.
+        until = time.monotonic() + 3.0
+        while time.monotonic() < until:
+            with contextlib.suppress(Exception):
+                if exchange(self.where, [self.first], timeout_s=2.0)[0].status == 200:
+                    break
+            time.sleep(0.05)
         try:
             yield
         finally:
@@ -137,6 +145,7 @@ class Side:
 
             body = self.body(tuple(column[at] for column in rows))
             made.append(Request(wire(self.where, body=body), right))
+        self.first = made[0].wire
         return made
 
 
@@ -266,18 +275,10 @@ def closed(side, requests, seconds):
 
 
 def answered(client):
-    """Status and body of an answer with a length; it keeps its connection."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = client.recv(65536)
-        if not more:
-            raise ConnectionError("the server hung up")
-        data += more
-    head, _, body = data.partition(b"\r\n\r\n")
-    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    while len(body) < int(fields[b"content-length"]):
-        body += client.recv(65536)
-    return int(head.split(b" ", 2)[1]), body
+    """Status and body of an answer; the connection stays."""
+    answer = HTTPResponse(client)
+    answer.begin()
+    return answer.status, answer.read()
 
 
 def alone(package, rows, seconds):
@@ -356,7 +357,7 @@ def measured(there, package, options, *, rows, answers, allowed):
         f"\none client after the other (c=1), {options.rounds} turns of {options.closed:g} s; the model alone takes {base * 1e3:.2f} ms of CPU"
     )
     print(
-        f"{'server':<16} {'QPS':>7} {'P50 ms':>7} {'P99 ms':>7} {'CPU ms/request':>15} {'over the model':>15} {'failed':>7}  of netdyno's QPS"
+        f"{'server':<16} {'QPS':>7} {'P50 ms':>7} {'P99 ms':>7} {'CPU ms/request':>15} {'over the model':>15} {'failed':>7} {'P99/P50':>22}  of netdyno's QPS"
     )
     rates = {name: [len(taken) / sum(taken) for taken, _, _ in found] for name, found in turns.items()}
     for side in there:
@@ -368,7 +369,7 @@ def measured(there, package, options, *, rows, answers, allowed):
             beside = told(ratio(rates[side.name], rates["netdyno"]))
         print(f"{side.name:<16} {statistics.median(rates[side.name]):>7.0f} {quantile(taken, 0.5) * 1e3:>7.2f} "
               f"{quantile(taken, 0.99) * 1e3:>7.2f} {cpu * 1e3:>15.2f} {(cpu - base) * 1e3:>15.2f} "
-              f"{sum(failed for _, failed, _ in found):>7}  {beside}", flush=True)  # fmt: skip
+              f"{sum(failed for _, failed, _ in found):>7} {unsteady(found):>22}  {beside}", flush=True)  # fmt: skip
     ladder = [float(part) for part in options.rates.split(",")] if options.rates else None
     if ladder is None:
         full = 1.0 / base
@@ -422,6 +423,14 @@ def ratio(mine, theirs):
     return hodges_lehmann(logs, 0.95)
 
 
+def unsteady(found):
+    try:
+        ratio_ = jitter([second for part, _, _ in found for second in part])
+    except ValueError:
+        return "too few"
+    return f"{ratio_.middle:.2f} ({ratio_.low:.2f} to {ratio_.high:.2f})"
+
+
 def told(found: Interval):
     low, high = math.exp(found.low), math.exp(found.high)
     return f"{math.exp(found.middle):.2f} ({low:.2f} to {high:.2f})" if high < 50 else f"{math.exp(found.middle):.2f}"
@@ -448,9 +457,7 @@ def main():
     parser.add_argument("--window", type=float, default=2.0, help="milliseconds that servers with a window wait")
     parser.add_argument("--port", type=int, default=18000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--nice", type=int, default=0, help="priority of servers and generator, on a machine with neighbours"
-    )
+    parser.add_argument("--first", action="store_true", help="before all neighbours on both cores (needs the right to)")
     options = parser.parse_args()
     if options.first:
         go_first()

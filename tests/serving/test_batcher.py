@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from netdyno.serving.batcher import Batcher, Closed, Refused, Thread
+from netdyno.serving.batcher import Batcher, Closed, Inline, Refused, Thread
 from netdyno.serving.batches import Costs
 from netdyno.serving.virtual import Simulated, run
 
@@ -267,3 +267,39 @@ def test_after_an_error_the_thread_goes_on():
         return (await batcher.answer(rows(2))).arrays[0].item()
 
     assert asyncio.run(twice()) == 2.0
+
+
+def test_in_the_loop_answers_are_sent_before_the_next_batch_begins():
+    order = []
+
+    def told(arrays):
+        order.append(("batch", arrays[0].ravel().tolist()))
+        return arrays
+
+    async def client(batcher, value):
+        await batcher.answer(rows(value))
+        order.append(("answered", value))
+
+    async def all_of_them():
+        batcher = Batcher(Inline(told), Costs((1, 2), (1.0, 1.1)))
+        await asyncio.gather(*(client(batcher, value) for value in range(4)))
+
+    asyncio.run(all_of_them())
+    assert order == [
+        ("batch", [0.0, 1.0]), ("answered", 0), ("answered", 1),
+        ("batch", [2.0, 3.0]), ("answered", 2), ("answered", 3),
+    ]  # fmt: skip
+
+
+def test_in_the_loop_an_error_is_the_requests_own():
+    def picky(arrays):
+        if (arrays[0] == 13).any():
+            raise ValueError("13")
+        return arrays
+
+    async def all_of_them():
+        batcher = Batcher(Inline(picky), Costs((1, 4), (1.0, 1.1)))
+        answers = await asyncio.gather(*(batcher.answer(rows(v)) for v in (1, 13, 2)), return_exceptions=True)
+        return [type(answer).__name__ for answer in answers], await batcher.drain(1.0)
+
+    assert asyncio.run(all_of_them()) == (["Answer", "ValueError", "Answer"], True)

@@ -41,6 +41,10 @@ class Closed(Exception):
 class Worker(Protocol):
     """Runs one batch at a time, elsewhere, and calls `done` in the event loop."""
 
+    @property
+    def beside(self) -> bool:
+        """Whether it works while the event loop does: then the next batch is started before answers are sent, else after."""
+
     def start(self, requests: Sequence[Arrays], done: Done) -> None:
         """Begin; the rows of all requests together, in their order."""
 
@@ -227,7 +231,8 @@ class Batcher:
                 self._count(one)
             batch, error = [], None
         now, whole = loop.time(), sum(one.rows for one in batch)
-        self._look()
+        if self.worker.beside:
+            self._look()
         if batch:
             self.ran(whole, now - began, arrays is None)
         at = 0
@@ -242,6 +247,8 @@ class Batcher:
             if one.timer is not None:
                 one.timer.cancel()
             at = end
+        if not self.worker.beside:
+            self._look_soon(loop)  # behind those who are woken above and send their answers
         self._tell_if_empty()
 
     def _count(self, one: Waiting) -> None:
@@ -270,6 +277,8 @@ class Thread:
 
     The model is loaded and warmed up in this thread too: some runtimes keep what is warm by thread.
     """
+
+    beside = True
 
     def __init__(self, call: Call | None = None) -> None:
         self.call = call
@@ -304,9 +313,32 @@ class Thread:
 
     def _answers(self, requests: Sequence[Arrays]) -> Arrays:
         assert self.call is not None
-        answers = self.call(together(requests))
-        _whole(answers, sum(len(arrays[0]) for arrays in requests))
-        return answers
+        return _answers(self.call, requests)
+
+
+class Inline:
+    """A worker that is the event loop itself: with a single core, or a model quicker than a hand-over, a thread only costs.
+
+    What arrives meanwhile waits in the sockets, is read at once afterwards, and goes together.
+    """
+
+    beside = False
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def start(self, requests: Sequence[Arrays], done: Done) -> None:
+        """Do it."""
+        asyncio.get_running_loop().call_soon(done, *_tried(lambda: _answers(self.call, requests)))
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _answers(call: Call, requests: Sequence[Arrays]) -> Arrays:
+    answers = call(together(requests))
+    _whole(answers, sum(len(arrays[0]) for arrays in requests))
+    return answers
 
 
 def _tried(work: Callable[[], T]) -> tuple[T | None, Exception | None]:

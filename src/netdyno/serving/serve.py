@@ -17,10 +17,10 @@ import numpy as np
 
 from netdyno.errors import NetdynoError
 from netdyno.progress import Event, Listener, silent
-from netdyno.runtimes._base import Arrays
+from netdyno.runtimes._base import Arrays, cores
 from netdyno.serving import tensors, thermal
 from netdyno.serving.app import App, Limits
-from netdyno.serving.batcher import Batcher, Thread
+from netdyno.serving.batcher import Batcher, Inline, Thread
 from netdyno.serving.delay import Chosen, chosen
 from netdyno.serving.door import Door, address, is_loopback, listen
 from netdyno.serving.logs import LogLevel, Logs
@@ -38,6 +38,8 @@ LEAST_WAITING = 64
 MOST_WAITING, MOST_WAITING_BYTES = 4096, 256 << 20  # a queue is memory, and whoever is last in a long one has given up
 # Who was promised an answer within 15 ms has given up, or asked again, at five times that.
 DEADLINE_OVER_PROMISE = 5.0
+# A batch that is quicker than handing it to a thread and back, some 0.05 ms each way, is run where it is.
+QUICKER_THAN_A_HAND_OVER_S = 0.0001
 LOOK_S = 5.0  # between two looks at temperature and power, which change over minutes
 REHEARSALS = (
     3  # requests of each size through the whole service before it is ready: the code around the model is cold too
@@ -176,7 +178,7 @@ class Service:
         # In the worker's thread: it has a loop of its own, in virtual time.
         delay = await worker.do(lambda: self._delay(warm))
         batcher = Batcher(
-            worker,
+            Inline(warm.call) if inline(warm) else worker,
             warm.costs,
             most_waiting=self._waiting_rows(warm),
             delay_s=delay.delay_s,
@@ -220,6 +222,11 @@ class Service:
         """Let the worker end."""
         if self.worker is not None:
             self.worker.close()
+
+
+def inline(warm: Warmed) -> bool:
+    """Whether the model is run in the event loop: beside it there is no core, or nothing to be won."""
+    return cores() == 1 or warm.costs.of(warm.costs.largest) < QUICKER_THAN_A_HAND_OVER_S
 
 
 async def watched(app: App, settings: Settings, hot_c: float) -> None:

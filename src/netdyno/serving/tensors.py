@@ -210,7 +210,7 @@ def write_inference(asked: Asked, arrays: Arrays, signature: Signature, *, name:
     outputs, parts = [], []
     for output, as_bytes in wanted:
         array = there[output]
-        datatype = DATATYPES[array.dtype.name]
+        datatype = _datatype(array.dtype)
         if as_bytes or (asked.binary and asked.wanted):
             parts.append(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             outputs.append(
@@ -232,6 +232,11 @@ def write_plain(arrays: Arrays, signature: Signature, *, classes: tuple[str, ...
     if classes and first.ndim == 2 and first.shape[1] == len(classes):
         answer["labels"] = [classes[at] for at in first.argmax(1).tolist()]
     return Written(msgspec.json.encode(answer))
+
+
+@cache
+def _datatype(dtype: "np.dtype[Any]") -> str:
+    return DATATYPES[dtype.name]
 
 
 def _listed(array: NDArray[Any], name: str) -> list[Any]:

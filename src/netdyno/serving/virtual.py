@@ -59,6 +59,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 class Simulated:
     """A worker that computes nothing and takes as long as `seconds(rows)` says; it answers each row with itself."""
 
+    beside = True
+
     def __init__(self, seconds: Callable[[int], float]) -> None:
         self.seconds = seconds
         self.batches: list[int] = []
