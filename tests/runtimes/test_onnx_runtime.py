@@ -1,5 +1,7 @@
 """ONNX Runtime: what is written, what is rounded, and how it is run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -131,7 +133,7 @@ def test_threads_and_spinning_are_as_told_and_operators_take_turns(plain, monkey
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     folder = tmp_path_factory.mktemp("static")
-    written(OnnxRuntime("int8", ignored=("blocks.0", "head")), "Pictures", folder)
+    written(OnnxRuntime("int8", ignored=("blocks.0.second",)), "Pictures", folder)
     return folder
 
 
@@ -144,10 +146,53 @@ def test_int8_rounds_convolutions_and_answers_alike(static):
 
 
 def test_ignored_modules_stay_in_float_also_where_a_batch_norm_was_folded(static):
-    assert len(rounded(static, "blocks.0.first")) == 1
-    assert not any(rounded(static, "blocks.0").values())
-    assert not any(rounded(static, "head").values())
+    assert list(rounded(static, "blocks.0.second").values()) == [False]
     assert all(rounded(static, "blocks.2").values())
+    assert all(rounded(static, "head").values())
+
+
+def test_what_feeds_an_ignored_module_is_not_rounded_either(static):
+    assert list(rounded(static, "blocks.0.first").values()) == [False]
+    model = onnx.load(static / "model.onnx")
+    (name,) = onnx_files.nodes_of(model, ["blocks.0.second"])["blocks.0.second"]
+    fed = next(node.input[0] for node in model.graph.node if node.name == name)
+    assert next(node.op_type for node in model.graph.node if fed in node.output) == "Relu"
+
+
+class Outlier(torch.nn.Module):
+    """One channel of what goes into the third layer is three thousand times larger, and its weights as much smaller."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.third = (torch.nn.Conv2d(wide, 8, 3, padding=1) for wide in (3, 8, 8))
+        self.head = torch.nn.Linear(8, 10)
+        with torch.no_grad():
+            self.second.weight[0] *= 3000
+            self.second.bias[0] *= 3000
+            self.third.weight[:, 0] /= 3000
+
+    def forward(self, x):
+        return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))
+
+
+@pytest.mark.slow
+def test_a_layer_that_int8_ruins_is_named_and_in_float_it_ruins_nothing(tmp_path):
+    from netdyno.shipping.sensitivity import keep_in_float, layer_noise
+
+    model, calibration = Outlier().eval(), [(row[None],) for row in images(32, seed=3)[0]]
+    kept = keep_in_float(layer_noise(model, calibration))
+    assert kept == ("third",)
+    subject = replace(exportable("Pictures"), model=model, calibration=lambda: calibration)
+    tensors, found = (images(16, seed=9)[0],), {}
+    for ignored in ((), kept):
+        folder = tmp_path / f"kept{len(ignored)}"
+        folder.mkdir()
+        runtime = OnnxRuntime("int8", ignored=ignored)
+        runtime.export(subject, folder)
+        truth = arrays_of((model(*tensors).detach(),))
+        found[ignored] = decibels(runtime.load(folder, Running())(arrays_of(tensors)), truth)
+    assert found[kept] > found[()] + 10
 
 
 def test_weights_have_a_scale_per_channel(static):

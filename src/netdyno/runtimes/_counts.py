@@ -22,29 +22,30 @@ class Graphs(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def graphs(subject: Exportable, model: "nn.Module | None" = None) -> Graphs:
-    """The subject's model, or another form of it, as `torch.export` writes it."""
+def graphs(subject: Exportable, model: "nn.Module | None" = None, *, most: int | None = None) -> Graphs:
+    """The subject's model, or another form of it, as `torch.export` writes it. Any number of rows means up to `most` where it is given."""
     model = subject.model if model is None else model
     if not subject.dynamic:
-        return Graphs({rows: _exported(subject, model, rows) for rows in subject.batches})
+        return Graphs({rows: exported(subject, model, rows) for rows in subject.batches})
     try:
-        return Graphs({ANY: _exported(subject, model, ANY)})
+        return Graphs({ANY: exported(subject, model, ANY, most=most)})
     except Exception as error:
-        fixed = Graphs({rows: _exported(subject, model, rows) for rows in subject.batches})
+        fixed = Graphs({rows: exported(subject, model, rows) for rows in subject.batches})
         counts = ", ".join(map(str, subject.batches))
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         note = f"the number of rows is baked into the model, so it is built for {counts} alone ({reason[:200]})"
         return fixed._replace(notes=(note,))
 
 
-def _exported(subject: Exportable, model: "nn.Module", rows: int) -> "ExportedProgram":
+def exported(subject: Exportable, model: "nn.Module", rows: int, *, most: int | None = None) -> "ExportedProgram":
+    """One graph, for so many rows or for any number, up to `most` where it is given."""
     import torch
 
     if rows != ANY:
         return torch.export.export(model, tuple(sized(tensor, rows) for tensor in subject.example))
+    counted = torch.export.Dim.DYNAMIC if most is None else torch.export.Dim("rows", min=1, max=most)
     moving = tuple(
-        {0: torch.export.Dim.DYNAMIC}
-        | {at + 1: torch.export.Dim.DYNAMIC for at, length in enumerate(port.shape) if length is None}
+        {0: counted} | {at + 1: torch.export.Dim.DYNAMIC for at, length in enumerate(port.shape) if length is None}
         for port in subject.signature.inputs
     )
     return torch.export.export(model, subject.example, dynamic_shapes=_over(model, moving))

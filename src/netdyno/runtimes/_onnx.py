@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 SUFFIX = ".onnx"
+MULTIPLIES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 ROWS = "rows"  # the name of the dimension that counts rows
 # From 23 on attention is one operator, which quantisers leave whole; up to here it is products that they can round.
 NEWEST_TO_QUANTISE = 21
@@ -127,6 +128,29 @@ def kept_in_float(model: "ModelProto", ignored: Sequence[str]) -> tuple[list[str
     names = [name for nodes in found.values() for name in nodes]
     # A dynamic quantiser first turns a Gemm into a product and a sum, and names the product so.
     return names + [f"{name}_MatMul" for name in names], lost
+
+
+def feeding(path: Path, names: Sequence[str]) -> list[str]:
+    """The nodes whose answers go into these: were they rounded, what must stay in float would be fed with it.
+
+    From each back through what has one source (activations, pooling) to what multiplies or joins, and that too.
+    """
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    makers = {output: node for node in graph.node for output in node.output}
+    kept = set(names)
+    waiting = [one for node in graph.node if node.name in kept for one in node.input]
+    found: dict[str, None] = {}
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is None or node.name in kept or node.name in found:
+            continue
+        found[node.name] = None
+        sources = [one for one in node.input if one in makers]
+        if node.op_type not in MULTIPLIES and len(sources) == 1:
+            waiting += sources
+    return list(found)
 
 
 def of_activations(path: Path) -> list[str]:

@@ -107,7 +107,10 @@ def _static(source: Path, target: Path, reader: Any, excluded: list[str], *, con
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
 
     options: dict[str, Any] = {}
-    if not convolves:
+    if convolves:
+        # Convolutions round their answers too, so what feeds a layer that stays in float must not.
+        excluded = excluded + onnx_files.feeding(source, excluded)
+    else:
         # What a product answers stays in float: rounding it too cost 9 dB on an encoder and won no time. Products of two activations
         # (attention) stay whole for the same reason: 1.5 dB.
         options["OpTypesToExcludeOutputQuantization"] = list(PRODUCTS)
