@@ -7,7 +7,7 @@ import pytest
 
 from netdyno.errors import NetdynoError
 from netdyno.knobs import _base as knobs
-from netdyno.learning import joint, search, trainings
+from netdyno.learning import joint, search, together, trainings
 from netdyno.records.diagnosis import Finding, Outcome, Saving
 from netdyno.records.study import Run, Study, StudyPlan
 from netdyno.records.trial import Change
@@ -82,9 +82,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    for module in (knobs, search, trainings):
+    for module in (knobs, search, together, trainings):
         monkeypatch.setattr(module, "catalogue", lambda: KINDS)
-    monkeypatch.setattr(search, "MOST_JOINT", 15)  # two knobs are searched by then
+    monkeypatch.setattr(together, "MOST_JOINT", 15)  # two knobs are searched by then
     return Clock()
 
 
@@ -141,7 +141,7 @@ def test_placebos_are_kept_in_hardly_any_search(tmp_path, clock, monkeypatch):
         )
         kept += bool(learned(tmp_path / str(number), clock, only=("placebo",)).recipe)
         monkeypatch.undo()
-        for module in (knobs, search, trainings):
+        for module in (knobs, search, together, trainings):
             monkeypatch.setattr(module, "catalogue", lambda: KINDS)
     assert kept <= 4  # one in twenty on average
 
@@ -361,9 +361,9 @@ def test_a_recipe_that_was_searched_as_a_whole_is_one_rung(tmp_path, clock, monk
     monkeypatch.setattr(
         joint, "best_of_several", lambda *told, **more: (Change(id="sharpness", settings={"value": 1.0}), Change(id="placebo", settings={"kind": "b"}))
     )  # fmt: skip
-    monkeypatch.setattr(search, "_likelier", lambda *told: True)
+    monkeypatch.setattr(together, "_likelier", lambda *told: True)
     study = learned(tmp_path, clock)
-    sweep = next(each for each in study.sweeps if each.knob == search.JOINT)
+    sweep = next(each for each in study.sweeps if each.knob == together.JOINT)
     assert sweep.verdict == "kept"
     assert "without it -0.1 where it was chosen" in sweep.options[1].says
     assert [rung.name for rung in study.ladder] == ["start", "2 searched together"]
@@ -378,4 +378,4 @@ def test_what_looked_better_in_its_sweep_is_where_a_search_begins(tmp_path, cloc
         for option in sweep.options
         if option.effect is not None and option.effect.middle > 0 and len(option.scores) >= 3
     ]
-    assert ("placebo" in {change.id for change in search.likely(study)}) == bool(better)
+    assert ("placebo" in {change.id for change in together.likely(study)}) == bool(better)

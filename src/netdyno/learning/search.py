@@ -22,12 +22,13 @@ from netdyno import __version__
 from netdyno.errors import NetdynoError
 from netdyno.knobs._base import broken, catalogue
 from netdyno.learning import joint, rate_sweep
+from netdyno.learning import together as together_
 from netdyno.learning.answers import latency_s, priced
 from netdyno.learning.run import setup_of, train
-from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, sweep, with_change
+from netdyno.learning.sweep import FRESH, sweep, with_change
 from netdyno.learning.trainings import Trainer, Trainings
 from netdyno.progress import Event, Listener, silent
-from netdyno.records.study import Candidate, Option, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
+from netdyno.records.study import Candidate, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
 from netdyno.records.trial import Change
 from netdyno.store.documents import Documents
 from netdyno.targets.workload import load, source_of
@@ -38,19 +39,7 @@ STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
 # Of the whole budget, what the search over all knobs at once gets when the stages are over. Sweeps say what each knob does, and
 # find little that the search does not; it finds what leans on each other across stages.
 TOGETHER = 0.6
-# Of that, at least this part searches; the rest goes to the race of what it found, and to putting passengers out.
-SEARCHED = 0.6
-# Trials have one seed: more of them find more, and the best few race on the others.
-JOINT_SEEDS = 1
-MOST_JOINT = 5000
-FINALISTS = 12
-# Runs behind the search: the race of its finalists with the control, one change after the other left out, a confirmation.
-AFTER_SEARCH = 60
-# Between two recipes that are both proven better than the start, the one with more changes goes out where it is likelier the better
-# one by three to one: half of an interval's chance lies to either side of it.
-LIKELIER = 0.5
 LOOKS = 2
-JOINT = "joint search"
 
 
 @dataclass(kw_only=True)
@@ -302,7 +291,7 @@ def together(search: Search, study: Study) -> Study:
         for name, kind in mine.items()
     }
     no = joint.unavailable()
-    if "together" in study.done or len(kinds) < 2 or any(each.knob == JOINT for each in study.sweeps):
+    if "together" in study.done or len(kinds) < 2 or any(each.knob == together_.JOINT for each in study.sweeps):
         return study
     if no is not None:
         return replace(
@@ -311,99 +300,17 @@ def together(search: Search, study: Study) -> Study:
     trainings, staged = search.trainings, study.recipe
     before = trainings.spent
     try:
-        found, worth = _found(search, study, kinds)
+        found, worth = together_.found(
+            trainings, kinds, study, left_s=max(0.0, search.seconds_left()),
+            folder=search.documents.folder / "studies" / study.id,
+        )  # fmt: skip
         trainings.deadline = None  # a confirmation that was begun is finished
         if found not in (staged, ()):
-            study = search.save(_confirmed_jointly(search, study, found, worth))
+            study = search.save(together_.confirmed(trainings, study, found, worth, level=level_of(search.plan)))
     finally:
         trainings.deadline = None
     spent = {**study.spent, "together": study.spent.get("together", 0.0) + trainings.spent - before}
     return replace(study, spent=spent, done=(*study.done, "together"))
-
-
-def _found(search: Search, study: Study, kinds: dict[str, type[Any]]) -> tuple[tuple[Change, ...], dict[str, float]]:
-    """The recipe that the search, a race of its finalists and the leaving out of passengers end with."""
-    plan, trainings, staged = search.plan, search.trainings, study.recipe
-    now, left = search.clock(), max(0.0, search.seconds_left())
-    trainings.deadline = now + max(SEARCHED * left, left - AFTER_SEARCH * trainings.expected_s())
-    ranked = joint.search(
-        trainings, kinds, (), stage="optim", seeds=plan.seeds[:JOINT_SEEDS], name=study.id,
-        folder=search.documents.folder / "studies" / study.id, seed=plan.seed, trials=MOST_JOINT,
-        first=tuple(one for one in (staged, likely(study)) if one),
-    )  # fmt: skip
-    trainings.deadline = now + left
-    others = plan.seeds[JOINT_SEEDS:]
-    best = joint.best_of_several(trainings, ranked[:FINALISTS], staged, stage="optim", seeds=others)
-    return joint.without_passengers(trainings, best, (), stage="optim", seeds=others[:RACED])
-
-
-def likely(study: Study) -> tuple[Change, ...]:
-    """The staged recipe and every setting that looked better in its sweep, proven or not: where a search may begin."""
-    recipe = study.recipe
-    for each in study.sweeps:
-        if each.verdict == "kept":
-            continue
-        seen = [
-            one
-            for one in each.options
-            if one.change is not None and one.effect is not None and len(one.scores) >= RACED
-        ]
-        best = max(seen, key=lambda one: one.effect.middle if one.effect is not None else 0.0, default=None)
-        if best is not None and best.change is not None and best.effect is not None and best.effect.middle > 0:
-            recipe = with_change(recipe, best.change)
-    return recipe
-
-
-def _confirmed_jointly(search: Search, study: Study, found: tuple[Change, ...], worth: dict[str, float]) -> Study:
-    plan, trainings, level = search.plan, search.trainings, level_of(search.plan)
-    # Other seeds than those that confirmed the sweeps: the recipe so far was chosen by those.
-    fresh = [2 * FRESH + seed for seed in plan.seeds]
-    start, after = confirm(
-        trainings, (), found, fresh, level=level, stage="optim", knob="joint", least_gain=plan.least_gain
-    )
-    effect = verdicts.effect(start, after, level)
-    proven = verdicts.is_better(effect, pairs=len(start.keys() & after.keys()), least_gain=plan.least_gain)
-    staged = trainings.scores(study.recipe, sorted(after), stage="optim", knob="joint") if proven else start
-    beyond = verdicts.effect(staged, after, plan.level)
-    kept = proven and _likelier(staged, after, plan.least_gain)
-    options = (
-        Option(change=None, says="as it is written", scores=tuple(start.values()), mean=_mean(start)),
-        *(
-            Option(
-                change=change, says=f"{change.id} {in_words(change)}{_worth(worth.get(change.id))}",
-                scores=tuple(after.values()), mean=_mean(after), effect=effect,
-            )
-            for change in found
-        ),
-    )  # fmt: skip
-    says = f"all {len(found)} changes together: {_ranged(effect)} against the start"
-    if study.recipe and proven:
-        told = beyond is not None and not beyond.low <= 0 <= beyond.high
-        says += f", {_ranged(beyond)} against what the stages kept{'' if told else ', which is inside the noise'}"
-    sweep_ = Sweep(
-        knob=JOINT, stage="optim", asks="do knobs of all stages together win more than one by one?",
-        reason="moves what leans on each other: a rate that suits one batch size does not suit another", options=options,
-        seeds=tuple(fresh), verdict="kept" if kept else "no better" if verdicts.is_no_better(effect) else "not distinguishable",
-        says=says, updates=trainings.setup.updates, effort_min=sum(catalogue()[change.id].effort_min for change in found) or 1.0,
-    )  # fmt: skip
-    return replace(study, sweeps=(*study.sweeps, sweep_), recipe=found if kept else study.recipe)
-
-
-def _likelier(staged: dict[int, float], after: dict[int, float], least_gain: float) -> bool:
-    found = verdicts.effect(staged, after, LIKELIER)
-    return found is not None and found.low > least_gain
-
-
-def _worth(lost: float | None) -> str:
-    return f"; without it {-lost:+.4g} where it was chosen" if lost is not None else ""
-
-
-def _ranged(found: Any) -> str:
-    return f"{found.middle:+.4g} ({found.low:+.4g} to {found.high:+.4g})" if found is not None else "no pair of runs"
-
-
-def _mean(scores: dict[int, float]) -> float | None:
-    return fmean(scores.values()) if scores else None
 
 
 def ladder(search: Search, study: Study) -> Study:
@@ -563,7 +470,7 @@ def _proofs(study: Study) -> list[Sweep]:
     """Sweeps, with a joint one as one sweep for each of its changes: it proved all of them together."""
     alone: list[Sweep] = []
     for each in study.sweeps:
-        if each.knob == JOINT and each.verdict == "kept":
+        if each.knob == together_.JOINT and each.verdict == "kept":
             alone += [replace(each, chosen=at) for at in range(1, len(each.options))]
         else:
             alone.append(each)
