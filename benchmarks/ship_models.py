@@ -191,10 +191,9 @@ def learn_images(model: nn.Module) -> None:
     images, labels = clothes._part("train", TRAIN)
     epochs = 3 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 8
     model.to(memory_format=torch.channels_last)
-    for tiles, count, rate in ((1, epochs * (TRAIN // 32), 2e-3), (2, 60, 3e-4)):
-        _learn(
-            model, lambda rows: (tiled(images[rows], tiles), labels[rows]), count=TRAIN, size=32, steps=count, rate=rate
-        )  # noqa: B023
+    rest = {"count": TRAIN, "size": 32}
+    _learn(model, lambda rows: (tiled(images[rows], 1), labels[rows]), steps=epochs * (TRAIN // 32), rate=2e-3, **rest)
+    _learn(model, lambda rows: (tiled(images[rows], 2), labels[rows]), steps=60, rate=3e-4, **rest)
     model.to(memory_format=torch.contiguous_format)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):

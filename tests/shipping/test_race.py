@@ -119,8 +119,9 @@ def test_pairs_become_a_trial_like_any_other():
 
 
 def test_pairs_of_unequal_length_are_refused():
+    uneven = race.Paired((1.0, 2.0), (1.0,), ("AB",), (0,), (), 0.0, 0.0)
     with pytest.raises(ValueError, match="cannot be paired"):
-        race.Paired((1.0, 2.0), (1.0,), ("AB",), (0,), (), 0.0, 0.0).ratios
+        race.speedup(uneven, 0.95)
 
 
 class Crowded(Paced):

@@ -13,6 +13,7 @@ from netdyno.reports._units import duration, number, size
 from netdyno.verdicts.shipping import latency_of, worst_rung
 
 NARROW = 72
+UNKNOWN = 900.0  # a factor whose interval reaches here was seen in a few pairs only
 SHOWN = 8  # ways that are listed without `--everything`
 
 
@@ -88,6 +89,8 @@ def times(interval: Interval) -> str:
     >>> times(Interval(middle=11.52, low=10.9, high=12.14))
     '11.5x (10.9 to 12.1)'
     """
+    if interval.high > UNKNOWN:
+        return f"about {number(interval.middle)}x"
     return f"{number(interval.middle)}x ({number(interval.low)} to {number(interval.high)})"
 
 
@@ -138,6 +141,8 @@ def _winner(shipment: Shipment, winner: Candidate) -> Iterable[info.Fact]:
         yield info.Fact("cold", f"loaded in {duration(winner.load_s)}, first answer in {duration(winner.first_s)}")
     if winner.memory_bytes is not None and winner.built is not None:
         yield info.Fact("size", f"{size(winner.memory_bytes)} of memory, {size(winner.built.bytes)} on disk")
+    for says in winner.says:
+        yield info.Fact("also", says)
     if shipment.roofline:
         yield info.Fact("roofline", shipment.roofline)
     yield info.Fact("energy", shipment.energy)
@@ -271,7 +276,7 @@ def _rest(told: ShipmentInfo, *, everything: bool) -> Iterable[text.Part]:
         yield from (text._said(f"{mark} {name}: {says}") for mark, name, says in warned)
     if told.skipped:
         yield text._said("")
-        yield text._said(f"{len(told.skipped)} ways not tried, with a reason each (`--everything`)", "dim")
+        yield text._said(f"{len(told.skipped)} not tried, with a reason each (`--everything`)", "dim")
 
 
 def as_json(shipment: Shipment, *, indent: int = 2) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from netdyno.records.deployment import Candidate, Shipment
 from netdyno.reports._figures import BAD, INK, RUNNING, SAVED, SOFT, WAITING, _svg
-from netdyno.verdicts.shipping import latency_of
+from netdyno.verdicts.shipping import drop_constraint, latency_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +42,8 @@ def front_svg(shipment: Shipment, *, name: str) -> str:
                 linewidths=1.2,
                 label="shipped",
             )
-        axes.axhline(100 * shipment.plan.max_drop, color=BAD, linewidth=0.9, linestyle=(0, (4, 3)))
-        axes.set_xscale("log")
+        axes.axhline(100 * drop_constraint(shipment.plan).limit, color=BAD, linewidth=0.9, linestyle=(0, (4, 3)))
+        _plain_log(axes)
         axes.set_xlabel("ms of an answer (P50)")
         axes.set_ylabel("accuracy lost, points")
         axes.legend(frameon=False)
@@ -92,13 +92,23 @@ def calls_svg(shipment: Shipment, *, name: str) -> str:
             axes.plot(ordered, longer, color=colour, linewidth=1.4, label=label, drawstyle="steps-post")
         for share in (0.5, 0.1, 0.01):
             axes.axhline(share, color=SOFT, linewidth=0.5, alpha=0.5)
-        axes.set_xscale("log")
+        _plain_log(axes)
         axes.set_yscale("log")
         axes.set_xlabel("ms")
         axes.set_ylabel("share of calls that took longer")
         axes.legend(frameon=False)
 
     return _svg(draw, width=6.2, height=2.6, name=name)
+
+
+def _plain_log(axes: "Axes") -> None:
+    """A log axis of milliseconds with numbers as people write them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _ms(candidate: Candidate, shipment: Shipment) -> float:
