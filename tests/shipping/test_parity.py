@@ -264,3 +264,11 @@ def test_sizes_are_one_those_served_and_odd_ones():
     assert counts((2, 8), 48) == (1, 2, 3, 5, 7, 8)
     assert counts((64,), 4) == (1, 3)
     assert set(BOUNDS) == {"fp32", "bf16", "fp16", "int8"}
+
+
+def test_of_a_module_that_is_random_on_purpose_only_what_it_refuses_is_judged():
+    made = subject(trained(Net(lambda x: nn.functional.dropout(x, 0.2))))
+    rungs = ladder(made, eager(made))
+    assert not broken(rungs), rungs
+    assert "random" in next(rung for rung in rungs if rung.name == "asked again").says
+    assert next(rung for rung in rungs if rung.name == "wrong inputs").holds is not False

@@ -58,10 +58,14 @@ def _classifier(found: Classes) -> GateCheck:
         return passed(
             f"{accuracy.middle:.1%} of {rows} rows are right, and the commonest class has {commonest:.1%}", **because
         )
+    # A rare class of ten rows can be ranked well or not at all: too few rows to stop anything.
+    unsure = area + ERRORS * error > RANKED
     return failed(
-        f"{accuracy.middle:.1%} of {rows} validation rows are right; always answering the commonest class would give {commonest:.1%}",
+        f"{accuracy.middle:.1%} of {rows} validation rows are right; always answering the commonest class would give {commonest:.1%}"
+        + (", and there are too few rows of the others to tell whether it ranks them" if unsure else ""),
         fix="check that the trained weights are loaded (`strict=True`), that validation inputs are prepared as in training, and that "
         "the targets name classes in the same order",
+        warning=unsure,
         numbers=because,
     )
 

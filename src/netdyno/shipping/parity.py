@@ -59,7 +59,31 @@ def ladder(
     model broken.
     """
     rows, real = real_rows(subject, ROWS), _is_real(subject)
-    expected = _in_parts(subject.answers, rows, _own_size(subject, len(rows[0])))
+    own = _own_size(subject, len(rows[0]))
+    expected = _in_parts(subject.answers, rows, own)
+    found = _climbed(subject, call, rows, expected, precision=precision, sizes=sizes, real=real)
+    if _differ(expected, _in_parts(subject.answers, rows, own), SAME):
+        return tuple(_unjudged(rung) for rung in found)
+    return found
+
+
+def _unjudged(rung: Rung) -> Rung:
+    """What a rung can still say where the module itself answers by chance, as Monte-Carlo dropout does: only what is refused."""
+    if rung.holds is not False or (rung.worst is None and rung.name != "asked again"):
+        return rung
+    return _named(rung, f"{rung.says}; the module itself is random, so no row can be held against it", holds=None)
+
+
+def _climbed(
+    subject: Subject,
+    call: Call,
+    rows: Arrays,
+    expected: Arrays,
+    *,
+    precision: Precision,
+    sizes: Sequence[int],
+    real: bool,
+) -> tuple[Rung, ...]:
     return (
         *(_at(call, rows, expected, size, precision, real=real) for size in counts(sizes, len(rows[0]))),
         _again(call, rows),
@@ -273,6 +297,7 @@ def _refusals(subject: Subject, call: Call, rows: Arrays) -> Rung:
     answered, asked = [], 0
     try:
         before = call(few)
+        steady = not _differ(before, call(few), SAME)
     except Exception as error:
         return Rung(
             name="wrong inputs", rows=0, batch=2, holds=False, says=f"two rows are not answered: {_reason(error)}"
@@ -288,7 +313,8 @@ def _refusals(subject: Subject, call: Call, rows: Arrays) -> Rung:
         says = f"answers what it should refuse: {', '.join(answered)}"
         return Rung(name="wrong inputs", rows=asked, batch=2, holds=False, says=says)
     try:
-        harmed = _differ(before, call(few), SAME)
+        # What answers by chance in any case is seen by `asked again`.
+        harmed = steady and _differ(before, call(few), SAME)
     except Exception as error:
         return Rung(
             name="wrong inputs", rows=asked, batch=2, holds=False, says=f"a wrong request ends it: {_reason(error)}"
