@@ -69,3 +69,20 @@ def test_a_branch_that_is_not_taken_is_not_in_the_file(tmp_path):
     held = torch.export.load(tmp_path / "model.pt2")
     assert set(held.state_dict) == {"used.weight", "used.bias"}
     assert (tmp_path / "model.pt2").stat().st_size < 30_000  # the unused layer alone is 36 kB
+
+
+class Summing(nn.Module):
+    """Takes any number of inputs, the first of them by name."""
+
+    def forward(self, first, *others):
+        return first + sum(other.mean(1, keepdim=True) for other in others)
+
+
+def test_inputs_without_a_name_of_their_own_are_followed_too(tmp_path):
+    subject = exportable("Sentences")
+    object.__setattr__(subject, "model", Summing().eval())
+    object.__setattr__(subject, "example", (rows(4), rows(4, seed=6)))
+    ExportedProgram().export(subject, tmp_path)
+    tensors = rows(3, seed=7), rows(3, seed=8)
+    (answer,) = ExportedProgram().load(tmp_path, Running())(arrays_of(tensors))
+    assert decibels((answer,), arrays_of((Summing()(*tensors),))) > 100

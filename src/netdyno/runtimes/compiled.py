@@ -23,7 +23,7 @@ class Compiled:
 
     level: ClassVar[Level] = "needs a toolchain"
     legacy: ClassVar[bool] = False
-    price: ClassVar[float] = 30.0  # paid at every load that does not find its kernels in the cache
+    price: ClassVar[float] = 30.0  # paid at every load: PyTorch caches no graph with frozen weights
     needs: ClassVar[tuple[str, ...]] = ()
     imports_torch: ClassVar[bool] = True
 
@@ -59,7 +59,7 @@ class Compiled:
         call = modules.called(compiled, dynamic=not running.batches, **form)
         held = tuple(torch.from_numpy(array) for array in modules.rows_in(folder))
         # As an option of `torch.compile` freezing is not seen by Dynamo, and weights stay unpacked: half of the speed.
-        with torch._inductor.config.patch(freezing=True):
+        with torch._inductor.config.patch(freezing=True, compile_threads=running.threads):
             # One row is compiled by itself: it is what a single stream asks for.
             for rows in running.batches or (1, modules.KEPT_ROWS):
                 call(tuple(tensor.numpy() for tensor in modules.sized(held, rows)))

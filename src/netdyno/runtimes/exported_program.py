@@ -7,6 +7,7 @@ Seen:       one row of a small ResNet at 64 by 64, one thread with AVX-512, no A
 Parity:     the same operations in the same order: same bits.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -51,6 +52,8 @@ class ExportedProgram:
         from netdyno.runtimes import _modules as modules
 
         torch.set_num_threads(running.threads)
+        with suppress(ImportError):  # it brings the operations of a module that was trained for int8
+            import torch.ao.quantization.fx._decomposed
         return modules.by_rows(folder, "pt2", lambda path: modules.called(torch.export.load(path).module()))
 
 
