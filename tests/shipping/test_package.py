@@ -17,7 +17,12 @@ def made(tmp_path):
     artifact.mkdir()
     (artifact / "model.bin").write_bytes(b"weights")
     return package.write(
-        tmp_path / "toy", manifest(), artifact=artifact, inputs=INPUTS, answers=(INPUTS[0] * 2,), texts={"README.md": "toy"}
+        tmp_path / "toy",
+        manifest(),
+        artifact=artifact,
+        inputs=INPUTS,
+        answers=(INPUTS[0] * 2,),
+        texts={"README.md": "toy"},
     )
 
 

@@ -168,6 +168,7 @@ class Candidate(Noun, frozen=True, kw_only=True):
     """
 
     change: Change
+    origin: str = ""  # the release it was exported from, where that is not the shipped one: trained for int8
     running: Running = Running()
     precision: Precision = "fp32"
     stage: str = "screened"  # screened, raced, checked, measured: how far it came

@@ -32,6 +32,7 @@ class AotInductor:
     price: ClassVar[float] = 60.0
     needs: ClassVar[tuple[str, ...]] = ()
     imports_torch: ClassVar[bool] = True
+    kin: ClassVar[str] = "compiled"  # Inductor writes the kernels of both
 
     def unavailable(self) -> str | None:
         return no_compiler() or (missing(QUANTISER) if self.precision == "int8" else None)

@@ -38,6 +38,7 @@ class OnnxRuntime:
     price: ClassVar[float] = 6.0
     needs: ClassVar[tuple[str, ...]] = ("onnx", "onnxruntime", "onnxscript")
     imports_torch: ClassVar[bool] = False
+    spins: ClassVar[bool] = True  # waiting threads spin unless told to sleep
 
     def unavailable(self) -> str | None:
         return base.missing(self.needs)

@@ -1,13 +1,18 @@
 """What to try when quantisation loses too much accuracy: keep the layers it ruins in float, then train with it."""
 
 from collections.abc import Iterator
+from itertools import islice
 
+import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from netdyno.records.deployment import Candidate
+from netdyno.records.deployment import Candidate, GateCheck
 from netdyno.runtimes import _base as runtimes
-from netdyno.shipping import sensitivity
+from netdyno.runtimes._export import CALIBRATION_ROWS
+from netdyno.runtimes._export import calibration as rows_of
+from netdyno.shipping import quantisation_aware, sensitivity
+from netdyno.shipping.journey import Journey
 from netdyno.shipping.subject import Subject
 
 ROWS = 32  # calibration rows that each layer's damage is measured on
@@ -17,25 +22,48 @@ def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
     """The same way with its worst layers kept in float; none where no layer stands out or the runtime cannot leave one out."""
     if not hasattr(runtimes.read(lost.change), "ignored"):
         return
-    noise = sensitivity.layer_noise(subject.model, calibration(subject))
+    noise = sensitivity.layer_noise(subject.model, calibration(subject, ROWS))
     kept = sensitivity.keep_in_float(noise)
     if not kept:
         return
-    told = tuple(replace(one, kept_in_float=one.layer in kept) for one in noise)
     settings = {**lost.change.settings, "ignored": ",".join(kept)}
     yield Candidate(
         change=replace(lost.change, settings=settings),
         precision=lost.precision,
         running=lost.running,
-        noise=told,
+        noise=tuple(replace(one, kept_in_float=one.layer in kept) for one in noise),
         says=(f"kept in float: {', '.join(kept)}; without it {lost.accuracy.says if lost.accuracy else ''}",),
     )
 
 
-def calibration(subject: Subject) -> "list[tuple[Tensor, ...]]":
+def trained(journey: Journey, lost: Candidate) -> Candidate:
+    """What the release's own training makes of it with int8 in the loop: a proposal that exports from there. Raises ArmError."""
+    subject = journey.subject
+    found = quantisation_aware.trained(
+        subject.reference,
+        journey.exports.folder / f"trained-{subject.hash}",
+        signature=subject.signature,
+        budget_s=max(60.0, 0.5 * journey.left()),
+        threads=runtimes.cores(),
+    )
+    # Its weights are int8 already: a runtime exports it as it is, and quantises nothing once more.
+    change = replace(lost.change, settings={**lost.change.settings, "precision": "fp32"})
+    return Candidate(change=change, origin=found.reference, precision="int8", running=lost.running, says=(found.says,))
+
+
+def coverage(subject: Subject) -> tuple[GateCheck, ...]:
+    """Whether calibration covers what production sends (ledger A-274); nothing where `production` is not declared."""
+    production = subject.release.production
+    if production is None or subject.release.calibration is None:
+        return ()
+    given = production()
+    inputs = tuple(given) if isinstance(given, tuple | list) else (given,)
+    sent = [tuple(tensor[at : at + 1] for tensor in inputs) for at in range(len(inputs[0]))]
+    names = tuple(port.name for port in subject.signature.inputs)
+    with torch.inference_mode():
+        return sensitivity.coverage(calibration(subject, CALIBRATION_ROWS), sent, model=subject.model, names=names)
+
+
+def calibration(subject: Subject, rows: int) -> list[tuple[Tensor, ...]]:
     """Some calibration rows, one at a time; the example's where none are declared."""
-    from itertools import islice
-
-    from netdyno.runtimes._export import calibration as rows_of
-
-    return list(islice(rows_of(subject.release, subject.example, rows=ROWS)(), ROWS))
+    return list(islice(rows_of(subject.release, subject.example, rows=rows)(), rows))

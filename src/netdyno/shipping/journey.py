@@ -17,7 +17,7 @@ from netdyno.runtimes._nursery import Nursery
 from netdyno.runtimes._process import Process
 from netdyno.runtimes.eager import Eager
 from netdyno.shipping.exports import Exports
-from netdyno.shipping.subject import Subject, real_rows
+from netdyno.shipping.subject import Subject, opened, real_rows
 from netdyno.store.documents import Documents
 from netdyno.verdicts import shipping as verdicts
 
@@ -46,6 +46,7 @@ class Journey:
     prices: dict[str, float] = field(
         default_factory=dict
     )  # seconds that an export should take, by the candidate's label
+    origins: dict[str, Subject] = field(default_factory=dict)
     _nursery: Nursery | None = None
     _control: Process | None = None
 
@@ -57,9 +58,9 @@ class Journey:
         """Tell whoever listens; the total is the budget."""
         self.listener(Event(doing, self.clock() - self.began, self.plan.budget_s))
 
-    def built(self, change: Change) -> Built:
-        """The export of a way to run it. Raises ArmError when it cannot be made."""
-        subject, plan = self.subject, self.plan
+    def built(self, change: Change, origin: str = "") -> Built:
+        """The export of a way to run it, or of what `origin` declares. Raises ArmError when it cannot be made."""
+        subject, plan = self._source(origin), self.plan
         return self.exports.built(
             subject,
             change,
@@ -67,12 +68,19 @@ class Journey:
             timeout_s=max(30.0, min(plan.timeout_s, self.left())),
         )
 
-    def process(self, change: Change, running: Running, *, fresh: bool = False) -> Process:
+    def _source(self, origin: str) -> Subject:
+        if not origin:
+            return self.subject
+        if origin not in self.origins:
+            self.origins[origin] = opened(origin)
+        return self.origins[origin]
+
+    def process(self, change: Change, running: Running, *, origin: str = "", fresh: bool = False) -> Process:
         """A process that holds an export; `fresh` from the interpreter up, for what memory and cold starts are measured in.
 
         Raises ArmError when it cannot be built or loaded.
         """
-        built = self.built(change)
+        built = self.built(change, origin)
         nursery = None
         if not fresh and runtimes.catalogue()[change.id].imports_torch:
             self._nursery = self._nursery or Nursery()

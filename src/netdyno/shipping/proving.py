@@ -28,7 +28,7 @@ OFFLINE = (1, 8, 16)
 def checked(journey: Journey, candidate: Candidate) -> Candidate:
     """The parity ladder, the accuracy guard, and the offline rate. Raises ArmError when its process fails."""
     serving = replace(candidate.running, batches=journey.plan.batches)
-    with journey.process(candidate.change, serving) as process:
+    with journey.process(candidate.change, serving, origin=candidate.origin) as process:
         process.hold(journey.held)
         rungs = parity.ladder(journey.subject, process.run, precision=candidate.precision, sizes=journey.plan.batches)
         candidate = replace(candidate, parity=rungs)
@@ -63,8 +63,8 @@ def spread_out(journey: Journey, candidate: Candidate) -> Candidate:
     for running in _others(journey, candidate):
         try:
             with (
-                journey.process(candidate.change, candidate.running) as control_side,
-                journey.process(candidate.change, running) as side,
+                journey.process(candidate.change, candidate.running, origin=candidate.origin) as control_side,
+                journey.process(candidate.change, running, origin=candidate.origin) as side,
             ):
                 control_side.hold(journey.held)
                 side.hold(journey.held)
@@ -149,7 +149,7 @@ def _one_spawn(
     journey: Journey, candidate: Candidate, control_side: Process, taken: Taken, *, spawn: int, clean: float
 ) -> None:
     rows = journey.plan.rows
-    with journey.process(candidate.change, candidate.running, fresh=True) as process:
+    with journey.process(candidate.change, candidate.running, origin=candidate.origin, fresh=True) as process:
         taken.first_s.append(process.hold(journey.held))
         taken.load_s.append(process.load_s)
         taken.parts.append(

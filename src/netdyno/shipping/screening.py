@@ -50,9 +50,9 @@ def _all(journey: Journey) -> Iterator[tuple[float, Candidate]]:
 def screened(journey: Journey, candidate: Candidate) -> Candidate:
     """One candidate, built, compared and timed on one thread. Raises ArmError with the reason when it cannot be."""
     running = journey.one_thread()
-    built = journey.built(candidate.change)
+    built = journey.built(candidate.change, candidate.origin)
     candidate = replace(candidate, built=built, running=running)
-    with journey.process(candidate.change, running) as process:
+    with journey.process(candidate.change, running, origin=candidate.origin) as process:
         first_s = process.hold(journey.held)
         # Only what is plainly broken is left out before it is timed: hence the bounds of int8.
         rung = parity.compared(

@@ -18,8 +18,7 @@ from netdyno.errors import ArmError
 from netdyno.measure import energy
 from netdyno.measure.environment import describe as describe_environment
 from netdyno.progress import Listener, silent
-from netdyno.records.deployment import Candidate, Running, Shipment, ShipPlan
-from netdyno.records.trial import Change
+from netdyno.records.deployment import Candidate, Shipment, ShipPlan
 from netdyno.runtimes._process import Process
 from netdyno.shipping import fallback, gate, packing, race, roofline
 from netdyno.shipping.journey import EAGER, Journey, set_out
@@ -101,7 +100,8 @@ def describe(journey: Journey, shipment: Shipment) -> Shipment:
 def pass_gate(journey: Journey, shipment: Shipment) -> Shipment:
     """Everything that must hold before anything is exported."""
     journey.says("at the gate")
-    return replace(shipment, gate=gate.gate(journey.subject.release, allow=journey.plan.allow))
+    checks = gate.gate(journey.subject.release, allow=journey.plan.allow)
+    return replace(shipment, gate=checks, coverage=fallback.coverage(journey.subject))
 
 
 def control(journey: Journey, shipment: Shipment) -> Shipment:
@@ -131,7 +131,8 @@ def screen(journey: Journey, shipment: Shipment) -> Shipment:
     for waiting in queue(journey):
         if waiting.change.label in known:
             continue
-        skipped = waiting.skipped or not_worth_it(journey, shipment.candidates, waiting)
+        skipped = waiting.skipped or _uncovered(shipment, waiting)
+        skipped = skipped or not_worth_it(journey, shipment.candidates, waiting)
         if skipped is not None:
             seen = replace(waiting, skipped=skipped)
         else:
@@ -142,13 +143,19 @@ def screen(journey: Journey, shipment: Shipment) -> Shipment:
     return shipment
 
 
+def _uncovered(shipment: Shipment, candidate: Candidate) -> str | None:
+    """Ranges that were taken from calibration cut off what production sends beyond them: int8 is not tried then."""
+    missed = [check for check in shipment.coverage if check.ok is False and not check.warning]
+    return missed[0].says if missed and candidate.precision == "int8" else None
+
+
 def race_step(journey: Journey, shipment: Shipment) -> Shipment:
     """The best of the screening in turns, one thread each; who is surely behind leaves."""
     chosen = _racers(shipment)
     if len(chosen) < 2:
         return shipment
     standings = race.race(
-        [race.Runner(str(at), _starter(journey, shipment.candidates[at].change)) for at in chosen],
+        [race.Runner(str(at), _starter(journey, shipment.candidates[at])) for at in chosen],
         rows=journey.plan.rows,
         rounds=RACE_ROUNDS,
         keep=FINALISTS,
@@ -185,9 +192,9 @@ def _by_screening(shipment: Shipment) -> list[int]:
     return sorted(alive, key=lambda at: -middle(shipment.candidates[at]))
 
 
-def _starter(journey: Journey, change: Change, running: Running | None = None) -> Callable[[], Process]:
+def _starter(journey: Journey, candidate: Candidate) -> Callable[[], Process]:
     def start() -> Process:
-        process = journey.process(change, running or journey.one_thread())
+        process = journey.process(candidate.change, journey.one_thread(), origin=candidate.origin)
         with suppress(ArmError):  # it fails again in its first burst, and then it is said
             process.hold(journey.held)
         return process
@@ -218,13 +225,27 @@ def check(journey: Journey, shipment: Shipment) -> Shipment:
 
 def _rescued(journey: Journey, shipment: Shipment, lost: Candidate) -> Shipment:
     for proposal in fallback.proposals(journey.subject, lost):
-        journey.says(f"trying {proposal.change.label}")
-        rescue = journey.tried(proposal, lambda one: screened(journey, one))
-        if rescue.failed is None:
-            rescue = journey.tried(rescue, lambda one: checked(journey, one))
-        shipment = replace(shipment, candidates=(*shipment.candidates, rescue))
-        journey.shelf.save(shipment)
-    return shipment
+        shipment, rescue = _tried_again(journey, shipment, proposal)
+        if acceptable(rescue):
+            return shipment
+    if journey.subject.release.train is None:
+        return shipment
+    journey.says("training for int8")
+    proposal = journey.tried(lost, lambda one: fallback.trained(journey, one))
+    if proposal.failed is not None:
+        says = f"{lost.change.label} was trained for int8 in vain: {proposal.failed}"
+        return replace(shipment, failures=(*shipment.failures, says))
+    return _tried_again(journey, shipment, proposal)[0]
+
+
+def _tried_again(journey: Journey, shipment: Shipment, proposal: Candidate) -> tuple[Shipment, Candidate]:
+    journey.says(f"trying {proposal.change.label}")
+    rescue = journey.tried(proposal, lambda one: screened(journey, one))
+    if rescue.failed is None:
+        rescue = journey.tried(rescue, lambda one: checked(journey, one))
+    shipment = replace(shipment, candidates=(*shipment.candidates, rescue))
+    journey.shelf.save(shipment)
+    return shipment, rescue
 
 
 def _in_order(shipment: Shipment) -> list[int]:
@@ -289,9 +310,10 @@ def pack(journey: Journey, shipment: Shipment) -> Shipment:
     winner = shipment.candidates[shipment.winner]
     folder = journey.package or Path(f"{journey.subject.release.name}-package")
     inputs = tuple(array[: packing.EXAMPLE_ROWS] for array in journey.held)
-    with journey.process(winner.change, replace(winner.running, batches=journey.plan.batches)) as process:
+    serving = replace(winner.running, batches=journey.plan.batches)
+    with journey.process(winner.change, serving, origin=winner.origin) as process:
         answers = process.run(inputs)
-    artifact = journey.exports.path(journey.built(winner.change).key)
+    artifact = journey.exports.path(journey.built(winner.change, winner.origin).key)
     written = packing.packed(folder, journey.subject, shipment, artifact=artifact, inputs=inputs, answers=answers)
     return replace(shipment, package=str(written.folder))
 
