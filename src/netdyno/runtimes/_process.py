@@ -36,6 +36,7 @@ class Process:
         python: str = sys.executable,
         timeout_s: float = 300.0,
         nursery: Nursery | None = None,
+        program: tuple[str, ...] = ("-m", "netdyno.runtimes._child"),
     ) -> None:
         self.timeout_s = timeout_s
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
@@ -43,7 +44,7 @@ class Process:
             nursery.start(self._said)
             if nursery is not None
             else subprocess.Popen(
-                (python, "-m", "netdyno.runtimes._child"),
+                (python, *program),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
