@@ -3,7 +3,12 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# On a busy machine any example may take long: a test asserts no time, nor does the search for examples.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 WITHOUT_COMPILER = Path(__file__).parent / "scripts" / "without_compiler"
 
