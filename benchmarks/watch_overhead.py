@@ -29,8 +29,7 @@ from benchmarks import script_overhead
 from benchmarks.script_overhead import WARM, Loop, Price, price
 
 import netdyno
-from netdyno.aboard.observe import BURST, PERIOD
-from netdyno.monitor.ride import APART_NS
+from netdyno.aboard.observe import BURST
 from netdyno.stats.paired import hodges_lehmann, log_ratios
 
 # The pulse beats once a second: in half of the turns, and so for its share of the time.
@@ -67,7 +66,7 @@ class Rider:
 class Watched(Rider):
     """A watch that goes on from turn to turn: its first updates are behind it, as they are in a run of hours.
 
-    Between bursts, where all looks are, and all that is listened to; `InBursts` is its other half.
+    This is the time between bursts; `InBursts` is the other half, in which all looks are, and all that is listened to.
     """
 
     def __init__(self, store: str, *, everything: bool) -> None:
@@ -81,8 +80,6 @@ class Watched(Rider):
         if not self.watch.running:
             self._begin(loop)
         else:
-            # The budget is a share of the time on board.
-            self.seen.began += time.perf_counter_ns() - self.left
             self.watch.observer.apply()
         self.held = False
         self.watch.observer._rest(sys.maxsize)
@@ -118,36 +115,45 @@ class InBursts(Rider):
     def __init__(self, rests: Watched) -> None:
         self.rests = rests
         self.name = f"{rests.name}, in bursts"
+        self.left = 0.0
 
     def on(self, loop: Loop) -> Callable[[], None]:
         if not self.rests.watch.running:
             self.rests._begin(loop)
             self.rests.off()
         observer, seen = self.rests.watch.observer, self.rests.seen
-        observer.bursts = observer.resting = observer.deaf = False
-        self.kept = seen.share, seen.listens, seen.listens_early, seen.block
-        seen.share = seen.listens = seen.listens_early = -1.0
-        seen.block = False
+        observer.resting = observer.deaf = False
+        observer._burst_begins()
+        self.apart = observer.apart
+        observer.apart = lambda at: min(1, self.apart(at))  # one after the other
+        # What looks and listening may take of a whole run they take in its bursts.
+        self.kept = seen.share, seen.listens, seen.listens_early
+        seen.share, seen.listens, seen.listens_early = (min(0.5, one / self.share) for one in self.kept)
+        seen.rested = True
+        if self.left:
+            seen.began += time.perf_counter_ns() - self.left
+        else:
+            seen.began, seen.away_ns, seen.spent_ns, seen.heard_ns = time.perf_counter_ns(), 0, 0, 0
+        seen.waited = seen._waited()
         observer.apply()
         self.rests.held = False
         return loop.update
 
     def off(self) -> None:
-        observer, seen, left = self.rests.watch.observer, self.rests.seen, self.rests.left
-        seen.share, seen.listens, seen.listens_early, seen.block = self.kept
-        observer.bursts = True
+        seen = self.rests.seen
+        seen.share, seen.listens, seen.listens_early = self.kept
+        del self.rests.watch.observer.apart
         self.rests.off()
-        self.rests.left = left  # its time does not count for the budget
+        self.left = self.rests.left
 
-    @staticmethod
-    def share(step_s: float) -> float:
+    @property
+    def share(self) -> float:
         """Of all updates, those in bursts, when a run has come to its pace."""
-        return BURST / (BURST + max(PERIOD - BURST, APART_NS / 1e9 / step_s))
+        return BURST / (BURST + self.rests.watch.observer.apart(sys.maxsize))
 
 
-def mixed(rests: list["Turn"], bursts: list["Turn"]) -> list["Turn"]:
-    """What a run pays that is watched in bursts."""
-    share = InBursts.share(median(one.wall for one in bursts))
+def mixed(rests: list["Turn"], bursts: list["Turn"], share: float) -> list["Turn"]:
+    """What a run pays that is watched in bursts, which are so large a share of its updates."""
     return [
         Turn(*(share * dear + (1 - share) * cheap for dear, cheap in zip(burst, rest, strict=True)))
         for burst, rest in zip(bursts, rests, strict=True)
@@ -282,20 +288,24 @@ class TraceML(Rider):
 
 
 class Turn(NamedTuple):
-    """Seconds of one update: on a core, and by the clock on the wall."""
+    """Seconds of one update: the process's on a core, by the clock on the wall, and the training thread's in the middle one."""
 
     running: float
     wall: float
+    middle: float
 
 
 def turn(update: Callable[[], None], least_s: float) -> Turn:
     """Updates for at least so long."""
-    began, running, done = time.perf_counter(), time.process_time(), 0
+    began, running = time.perf_counter(), time.process_time()
+    each: list[int] = []
     while time.perf_counter() - began < least_s:
         for _ in range(8):
+            before = time.thread_time_ns()
             update()
-        done += 8
-    return Turn((time.process_time() - running) / done, (time.perf_counter() - began) / done)
+            each.append(time.thread_time_ns() - before)
+    done = len(each)
+    return Turn((time.process_time() - running) / done, (time.perf_counter() - began) / done, median(each) / 1e9)
 
 
 def rounds_of(loop: Loop, riders: list[Rider], *, rounds: int, seed: int, least_s: float) -> dict[str, list[Turn]]:
@@ -341,11 +351,13 @@ def rows(name: str, *, rounds: int, seed: int, least_s: float, beside: bool) -> 
         riders = [[again(), *(rivals() if beside else ())], []]
         lines = []
         for at, (watched, others) in enumerate(zip(watches, riders, strict=True)):
-            mine = [Rider(), watched, InBursts(watched), *others]
-            found = rounds_of(loop, mine, rounds=rounds, seed=seed + at, least_s=least_s)
+            bursts = InBursts(watched)
+            found = rounds_of(loop, [Rider(), watched, bursts, *others], rounds=rounds, seed=seed + at, least_s=least_s)
+            share = bursts.share
             watched.end()
-            off = found.pop("off")
-            found[watched.name] = mixed(found[watched.name], found[f"{watched.name}, in bursts"])
+            off, dear = found.pop("off"), found.pop(bursts.name)
+            found[watched.name] = mixed(found[watched.name], dear, share)
+            found[f"{bursts.name} ({share:.1%} of updates)"] = dear
             lines += [line(loop.name, kind, turns, off) for kind, turns in found.items()]
     return lines
 
@@ -363,13 +375,21 @@ def traced(name: str, tracer: TraceML, *, rounds: int, seed: int, least_s: float
 def line(loop: str, kind: str, on: list[Turn], off: list[Turn]) -> str:
     """One rider on one loop."""
     more = price([one.running for one in on], [one.running for one in off])
-    share = hodges_lehmann(log_ratios([one.running for one in on], [one.running for one in off]), 0.95)
-    wall = hodges_lehmann(log_ratios([one.wall for one in on], [one.wall for one in off]), 0.95)
+    share, wall, middle = (shares(on, off, of) for of in ("running", "wall", "middle"))
     step = median(one.running for one in off)
     return (
-        f"| {loop} | {step * 1e3:.2f} | {kind} | {more} | {share.middle:+.2%} ({share.low:+.2%} to {share.high:+.2%}) | "
-        f"{wall.middle:+.2%} ({wall.low:+.2%} to {wall.high:+.2%}) | {met(loop, kind, more, share)} |"
+        f"| {loop} | {step * 1e3:.2f} | {kind} | {more} | {told(share)} | {told(middle)} | {told(wall)} | "
+        f"{met(loop, kind, more, share)} |"
     )
+
+
+def shares(on: list[Turn], off: list[Turn], of: str):
+    """How much more, as a share."""
+    return hodges_lehmann(log_ratios([getattr(one, of) for one in on], [getattr(one, of) for one in off]), 0.95)
+
+
+def told(share) -> str:
+    return f"{share.middle:+.2%} ({share.low:+.2%} to {share.high:+.2%})"
 
 
 def met(loop: str, kind: str, more: Price, share) -> str:
@@ -475,8 +495,8 @@ that its price is a lower bound). Cockpit, which is not run here: 5.7 to 63 time
 when it looks at every step (its authors' figures). Aimed at: `watch` ≤ 1 % on the CNN and the transformer, ≤ 60 µs on the MLP;
 `watch, everything` ≤ 5 %.
 
-| loop | update, ms | with | µs more, on a core | share more, on a core | share more, wall | as aimed at |
-|---|---|---|---|---|---|---|
+| loop | update, ms | with | µs more, on a core | share more, on a core | the middle update | share more, wall | as aimed at |
+|---|---|---|---|---|---|---|---|
 """
 MEMORY = """
 The most resident memory of a fresh process after 600 updates, medians of three in turns; allowed: 1 % and 20 MB.

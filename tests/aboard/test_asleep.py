@@ -6,6 +6,8 @@ import torch
 from tests.monitor.loops import data, finite, net, plain_step, train
 
 import netdyno
+from netdyno.aboard.config import Config
+from netdyno.aboard.observe import BURST, Observer
 from netdyno.monitor import ride
 from netdyno.monitor.pause import TripStop
 from netdyno.monitor.pulse import Pulse
@@ -301,3 +303,53 @@ def test_a_step_that_a_closure_makes_is_never_slept_through(tmp_path):
     ran = train(tmp_path, step=step, updates=AT + 20)
     assert not any(slept)
     assert ran.watch.updates == AT + 20
+
+
+# what bursts may cost
+
+
+def long(share=0.0015):
+
+    observer = Observer(Config(folder="", hz=0))
+    observer.bursts_share = share
+    return observer
+
+
+@pytest.mark.parametrize(("pace", "fee"), [(5e6, 4e5), (3e5, 6e4), (5e6, 2e6)])
+def test_bursts_are_so_far_apart_that_they_cost_their_share(pace, fee):
+    observer = long()
+    observer.paces.append(pace)
+    observer.burst_paces.append(pace + fee)
+    rest = observer.apart(10**9)
+    assert BURST * fee / (rest * pace) == pytest.approx(0.0015, rel=0.01)
+
+
+def test_a_young_run_is_watched_more_often():
+    observer = long()
+    observer.paces.append(5e6)
+    observer.burst_paces.append(7e6)
+    assert [observer.apart(at) for at in (100, 1000, 4000)] == [450, 1000, 4000]
+
+
+def test_what_seems_to_cost_nothing_is_held_to_its_distance_and_slow_updates_to_seconds():
+    observer = long()
+    observer.paces.append(5e6)
+    observer.burst_paces.append(4e6)
+    assert observer.apart(10**9) == 950
+    observer.paces[0] = observer.burst_paces[0] = 1e8
+    assert observer.apart(10**9) == 100
+
+
+def test_in_a_long_watch_looks_and_listening_are_left_to_bursts(tmp_path):
+    seen = []
+
+    def before(_update, _model, _optimizer, batch):
+        observer = ride._aboard[0]
+        seen.append((observer.off, observer.vitals.block, observer.vitals.looking))
+        return batch
+
+    train(tmp_path, before=before, updates=1200)
+    late = seen[260:]
+    assert {block for resting, block, _ in late if resting} == {False}
+    assert not any(looking for resting, _, looking in late if resting)
+    assert any(not resting for resting, _, _ in late), "no burst came"

@@ -37,6 +37,7 @@ class Sleep:
     """The state of updates that nobody watches. `on` is asked first by what is called in each of them."""
 
     __slots__ = (
+        "began",
         "calm",
         "clips",
         "guard",
@@ -54,7 +55,7 @@ class Sleep:
 
     def __init__(self) -> None:
         self.on = self.clips = False
-        self.left = self.passes = 0
+        self.began = self.left = self.passes = 0
         self.low, self.high = 0.0, -1.0
         self.calm: Calm | None = None
         self.optimizer: Any = None
@@ -64,8 +65,9 @@ class Sleep:
         self.guard: Callable[[], bool] | None = None
         self.stepped: Callable[[], None] | None = None
 
-    def fall(self, calm: Calm, updates: int) -> None:
+    def fall(self, calm: Calm, updates: int, now: int) -> None:
         """Fall asleep for so many updates at most."""
+        self.began = now
         self.calm = calm
         # What is asked in each update lies in one place.
         self.optimizer, self.low, self.high, self.clips, self.loader = calm[:5]

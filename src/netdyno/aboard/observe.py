@@ -34,6 +34,11 @@ DESCRIBED = 512
 PACE = 30
 # On a long watch it is known by then what reads values.
 FADES = 1000
+# What a watched update costs more than others, before it is known, and at least and at most where a busy machine blurs it.
+FEE_NS, FEES_NS = 100_000.0, (20_000.0, 2_000_000.0)
+KEPT_PACES = 64
+# However cheap they seem, as a busy machine hides what they cost; unless updates are so slow that this were longer than ten seconds.
+LEAST_APART, APART_NS = 950, 10_000_000_000
 KEPT_TIMES = 400
 # One loss per update; a ride of more than this is not about single losses.
 KEPT_LOSSES = 20_000
@@ -66,6 +71,7 @@ class Observer:
         # The same for one tracer only, and without a further call within: for wrappers that are passed very often.
         self.is_traced = torch.compiler.is_dynamo_compiling
         self.now = time.perf_counter_ns
+        self.ran = time.thread_time_ns
         self._item = self.item = torch._C.TensorBase.item
         self.sleep = asleep.Sleep()
         self.calm: Callable[[], asleep.Calm | None] | None = None  # who says that nothing is wrong, on a long watch
@@ -95,9 +101,12 @@ class Observer:
         self.sampler = Sampler(self, config.hz if config.watch else 0)
         self.entered: list[AbstractContextManager[Any]] = []
         self.bursts = self.resting = False
-        self.apart_ns = 0  # on a long watch bursts come to be so far apart
+        self.bursts_share = 0.0  # a long watch: what bursts may cost of the time
+        self.fee_ns = FEE_NS  # what a watched update costs more than one that is slept through
+        self.paces: deque[float] = deque(maxlen=KEPT_PACES)  # what those take on a core
+        self.burst_paces: deque[float] = deque(maxlen=KEPT_PACES // 4)  # and the others
         self.faded = False  # and what passed here most often, and is known by then, passes no more
-        self._burst_began = self._rests_until = 0
+        self._burst_began = self._burst_ran = self._rests_until = 0
         self.recent: deque[tuple[int, float]] = deque(maxlen=KEPT_RECENT)  # the last of them, for who reads them again
         self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
         self.losses: list[float | None] = []
@@ -455,7 +464,7 @@ class Observer:
             between.look(self.account, self.looking and at > self.config.warmup)
         if at <= WHEN + 1 or self.facts.pending:
             self.facts.update_done()
-        if self.apart_ns and at >= FADES and not self.faded:
+        if self.bursts_share and at >= FADES and not self.faded:
             asides.fade(self._patches, self)
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
@@ -482,12 +491,35 @@ class Observer:
             self.bursts = at == self.config.warmup + PACE and median(self.update_ns) < self.quick_ns
         if not self.bursts:
             return
-        if not self.apart_ns:
+        if not self.bursts_share:
             if at % PERIOD >= BURST:
                 self._rest(at - at % PERIOD + PERIOD)
         elif at - self._burst_began >= BURST:
-            # Twice as far into the run each time, until bursts are as far apart as they may be.
-            self._rest(at + max(PERIOD - BURST, min(at, int(self.apart_ns / median(self.update_ns)))))
+            self._burst_ends()
+            self._rest(at + self.apart(at))
+
+    def apart(self, at: int) -> int:
+        """Updates from a burst that ends at update `at` to the next one: as many as it takes to pay for it, and, as long as the
+        run is young, no more than there were.
+        """
+        if not self.paces or not self.burst_paces:
+            return min(LEAST_APART, max(PERIOD - BURST, at))
+        pace = max(1.0, median(self.paces))
+        self.fee_ns = min(max(median(self.burst_paces) - pace, FEES_NS[0]), FEES_NS[1])
+        wanted = BURST * self.fee_ns / (self.bursts_share * pace)
+        return int(max(min(PERIOD - BURST, APART_NS / pace), min(at, max(wanted, min(LEAST_APART, APART_NS / pace)))))
+
+    def _burst_begins(self) -> None:
+        self._burst_began, self._burst_ran = self.updates, self.ran() - self._told_apart()
+
+    def _burst_ends(self) -> None:
+        made = self.updates - self._burst_began
+        if made > 0 and self._burst_ran:
+            self.burst_paces.append((self.ran() - self._told_apart() - self._burst_ran) / made)
+
+    def _told_apart(self) -> int:
+        """What looks and listening have taken so far keeps to budgets of its own."""
+        return 0 if self.vitals is None else int(self.vitals.spent_ns + self.vitals.heard_ns)
 
     def _rest(self, until: int) -> None:
         self.off = self.resting = True
@@ -512,7 +544,7 @@ class Observer:
             return
         self.resting = self.off = self.deaf = False
         self.inside = 0
-        self._burst_began = self.updates
+        self._burst_begins()
         self.account.start(OPTIMIZER)
         self.account.switch(NETDYNO)
         self.sampler.start()
@@ -528,7 +560,7 @@ class Observer:
             return
         calm = self.calm()
         if calm is not None:
-            self.sleep.fall(calm, left)
+            self.sleep.fall(calm, left, self.ran())
 
     def wake(self) -> None:
         """From here on everything is seen in the usual way; what was slept through is written down."""
@@ -538,6 +570,7 @@ class Observer:
         self._loss, self.backwards_done = sleep.loss, sleep.passes
         slept = self.guarded("sleep", sleep.rise)
         if slept:
+            self.paces.append((self.ran() - sleep.began) / len(slept))
             first = self.updates - len(slept) + 1
             self.losses += slept[: KEPT_LOSSES - len(self.losses)] if len(self.losses) < KEPT_LOSSES else ()
             self.recent.extend(enumerate(slept, first))

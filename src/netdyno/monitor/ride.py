@@ -13,17 +13,15 @@ from netdyno.monitor.subject import Subject
 
 # What the doctor reads of a run that nobody asked to be examined: looks that are cheap and keep little.
 LIGHT = ("gradients", "losscurve", "losses", "modes", "nonfinite", "rounds", "warned")
-# Of the budget, parts for looks at numbers and for listening to calls. The wires have a fifth; the rest is what counting costs.
-LOOKS, LISTENS = 0.3, 0.2
+# Of the budget, parts for looks at numbers, for listening to calls, and for the bursts of watched updates in which both are
+# done. The wires have a fifth; the rest is what counting costs.
+LOOKS, LISTENS, BURSTS = 0.2, 0.1, 0.15
 _aboard: list[Observer] = []  # one process, one ride
-# With everything on, as much again for looks, and for listening: with what counting costs it stays at some five per cent.
-EVERYTHING = 0.015
+# With everything on, of the time, for looks, for listening, and for bursts: with what counting costs it stays below five per cent.
+EVERYTHING, EVERYTHING_LISTENS, EVERYTHING_BURSTS = 0.02, 0.005, 0.01
 # Who watches for hours has time to watch in bursts: a watched update costs some four hundred microseconds where the caches are
 # cold, which is three per mille of so long an update.
 QUICK_NS = 150_000_000
-# So far apart bursts come to be: fifty updates of five milliseconds, each by four hundred microseconds dearer, are two per
-# mille of ten seconds.
-APART_NS = 10_000_000_000
 
 
 def aboard(
@@ -42,12 +40,14 @@ def aboard(
         return None
     observer = Observer(Config(folder=folder, seed=None, hz=hz, vitals=True, share=LOOKS * budget, census=everything))
     observer.fresh = []
-    observer.quick_ns, observer.apart_ns = QUICK_NS, APART_NS
+    observer.quick_ns = QUICK_NS
+    observer.bursts_share = EVERYTHING_BURSTS if everything else BURSTS * budget
     observer.watch_of = lambda seen: vitals.Watch(
         seen,
         EVERYTHING if everything else LOOKS * budget,
         room=tuple(_room(subject, point, event, everything=everything, wires=wires)),
-        listens=(EVERYTHING, EVERYTHING) if everything else (LISTENS * budget, LISTENS * budget),
+        listens=(EVERYTHING_LISTENS if everything else LISTENS * budget,) * 2,
+        on_core=True,
     )
     hide("netdyno.aboard")
     observer.apply()

@@ -372,8 +372,7 @@ class Tripwires(Gauge):
     # the gradients
 
     def _affords(self, observer: Any, allowance: Allowance) -> bool:
-        elapsed = observer.now() - self.watch.began if self.watch.began else 0
-        return allowance.affords(elapsed, observer.updates)
+        return allowance.affords(self.watch.elapsed(), observer.updates)
 
     def _look(self, optimizer: Any, loss: float | None, *, judged: bool = True) -> None:
         observer = self.watch.observer

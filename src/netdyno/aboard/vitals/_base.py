@@ -127,8 +127,10 @@ class Watch:
         *,
         room: Iterable[tuple[str, Callable[["Watch"], Vital]]] | None = None,
         listens: tuple[float, float] = (LISTENS, LISTENS_EARLY),
+        on_core: bool = False,
     ) -> None:
         self.observer = observer
+        self.on_core = on_core  # shares are of the time in which the thread had a core, or waited for none
         self.share = share
         self.listens, self.listens_early = listens
         self.looking = True  # the update that is under way is looked at
@@ -140,6 +142,8 @@ class Watch:
         self.whole = True  # none was left out so far
         self.heard_ns = 0
         self.waited = 0  # for a core, as it was last known
+        self.away_ns = 0  # such waits on board, as far as they are known
+        self.rested = False  # between two bursts
         self.wired_ns = 0  # what tripwires take; they keep to an allowance of their own
         self.costs: dict[str, int] = {}
         self.began = 0
@@ -185,8 +189,19 @@ class Watch:
 
     def affords(self) -> bool:
         """Whether there is room for one more look."""
-        elapsed = self.observer.now() - self.began if self.began else 0
-        return self.spent_ns <= self.share * elapsed + GRANT_NS
+        return self.spent_ns <= self.share * self.elapsed() + GRANT_NS
+
+    def elapsed(self) -> int:
+        """Nanoseconds on board. On a busy machine those without a core are no time to take a share of."""
+        return self.observer.now() - self.began - self.away_ns if self.began else 0
+
+    def _notes_wait(self) -> int:
+        """Nanoseconds of waiting for a core since the last time that this was asked."""
+        waited = self._waited()
+        since, self.waited = max(0, waited - self.waited), waited
+        if self.on_core:
+            self.away_ns += since
+        return since
 
     def tell(self, hook: str, *what: Any) -> None:
         """Something happened in training: the vitals that listen for it have their look."""
@@ -235,6 +250,7 @@ class Watch:
         at = self.updates
         if not self.began:
             self.began = self.observer.now()
+            self.waited, self.away_ns = self._waited(), 0
         if self.always["update"]:
             self._wire(self.always["update"], (at,))
         if self.listening:
@@ -246,12 +262,13 @@ class Watch:
             loss = self.observer.last_loss
             self.looking, self.listening = False, loss is not None and loss - loss != 0.0
             return
-        elapsed = self.observer.now() - self.began
+        elapsed = self.elapsed()
         known = len(self.observer.view.optimizers)
         if known != self.known and known <= NEWCOMERS:
             self.known, self.until = known, at + FIRST
-        if at >= WHOLE and at % BLOCK == 0:
-            self._attend(at, elapsed)
+        if at >= WHOLE and self._decides(at):
+            self._notes_wait()
+            self._attend(at, self.elapsed())
         self.listening = self.block or at % SPARSE == 0
         self.looking = at < self.until or (self.block and self.spent_ns <= self.share * elapsed)
         loss = self.observer.last_loss
@@ -259,6 +276,16 @@ class Watch:
             self.listening = True
         if self.observer.off:  # it rests between bursts, and would keep calls of modules from us
             self.observer.inside = 0 if self.listening else self.observer.inside
+
+    def _decides(self, at: int) -> bool:
+        """Whether it is time to decide on the next block of updates. A long watch listens, and looks, in its bursts."""
+        observer = self.observer
+        if not (observer.bursts and observer.bursts_share):
+            return at % BLOCK == 0
+        rested, self.rested = self.rested, observer.off
+        if observer.off:
+            self.block = self.whole = False
+        return rested and not observer.off
 
     def _attend(self, at: int, elapsed: int) -> None:
         share = self.listens_early if at < EARLY else self.listens
@@ -329,8 +356,7 @@ class Watch:
                 account.switch(before)
             spent = now() - began
             if spent > LONG_NS:
-                waited = self._waited()
-                spent, self.waited = max(0, spent - (waited - self.waited)), waited
+                spent = max(0, spent - self._notes_wait())
             self.heard_ns += spent
 
     def _waited(self) -> int:
@@ -346,7 +372,7 @@ class Watch:
         account.switch(NETDYNO)
         off, inside, observer.off, observer.inside, self.busy = observer.off, observer.inside, True, 1, True
         began = first = observer.now()
-        waited = self._waited()
+        self._notes_wait()
         try:
             with torch.no_grad():
                 for name, method in methods:
@@ -356,7 +382,7 @@ class Watch:
                     began = now
         finally:
             # What other programs took meanwhile is not the look's price: on a busy machine the budget would be gone at once.
-            self.spent_ns += max(0, began - first - (self._waited() - waited))
+            self.spent_ns += max(0, began - first - self._notes_wait())
             self.busy = False
             observer.off, observer.inside = off, inside
             account.switch(before)
