@@ -1,17 +1,13 @@
 """A run as one HTML file that opens from disk: no network, dark and light, by keyboard, on a phone, on paper."""
 
-import base64
-import hashlib
-import json
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from netdyno.records import codec
 from netdyno.records.measured import Interval, Split
 from netdyno.records.record import Record
 from netdyno.reports import _info as info
 from netdyno.reports import _pictures as pictures
 from netdyno.reports import _script as scripts
+from netdyno.reports._page import rendered
 from netdyno.reports._units import duration, fixed, number, plain, ranged_time, rate, setting, share, size
 
 if TYPE_CHECKING:
@@ -83,41 +79,28 @@ class PageInfo(NamedTuple):
 
 def render(record: Record) -> str:
     """The page, complete in itself: styles, script, charts and the record are inside."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     page = page_info(record)
-    room = PackageLoader("netdyno.reports", "_templates")
-    shelf = Environment(
-        loader=room,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalized,
-    )
-    shelf.filters |= {
-        "duration": duration,
-        "share": share,
-        "setting": setting,
-        "size": size,
-        "number": number,
-        "fixed": fixed,
-        "of": _part_of,
-        "rate": rate,
-        "verbatim": _verbatim,
-    }
-    script = _source(shelf, "report.js")
-    return shelf.get_template("report.html").render(
+    return rendered(
+        "report.html",
         page=page,
+        document=record,
+        filters={
+            "duration": duration,
+            "share": share,
+            "setting": setting,
+            "size": size,
+            "number": number,
+            "fixed": fixed,
+            "of": _part_of,
+            "rate": rate,
+            "verbatim": _verbatim,
+        },
         decided=_DECIDED,
         for_a_repetition=info.FOR_A_REPETITION,
-        style=Markup(shelf.get_template("report.css").render()),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         roofline_svg=Markup(_roofline(page.roofline)),  # noqa: S704 - matplotlib escapes its text
         svg=Markup,  # for our charts only: matplotlib escapes their text
-        data=Markup(embedded(record)),  # noqa: S704 - `embedded` leaves no angle bracket
         span=page.waterfall.parts if page.waterfall else None,
     )
 
@@ -131,34 +114,11 @@ _DECIDED = {
 }
 
 
-def _source(shelf: Any, name: str) -> str:
-    return shelf.loader.get_source(shelf, name)[0]
-
-
-def _finalized(value: object) -> object:
-    """Strings on their way into the page lose control characters, and a number keeps its unit on its line."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _UNITS.sub("\u00a0", plain(value))
-
-
-_UNITS = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|B|kB|MB|GB|TB|FLOP|[kMGT]FLOP)(?:\W|$))")
-
-
 def _verbatim(text: str) -> "Markup":
     """Code and other people's words, escaped, with every space as it was."""
     from markupsafe import escape
 
     return escape(plain(text))
-
-
-def embedded(record: Record) -> str:
-    """The record as JSON that cannot end the script element it stands in: no angle bracket is left."""
-    text = codec.encode(record).decode()
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    assert json.loads(text) == json.loads(codec.encode(record))
-    return text
 
 
 def page_info(record: Record) -> PageInfo:
