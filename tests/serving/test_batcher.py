@@ -303,3 +303,38 @@ def test_in_the_loop_an_error_is_the_requests_own():
         return [type(answer).__name__ for answer in answers], await batcher.drain(1.0)
 
     assert asyncio.run(all_of_them()) == (["Answer", "ValueError", "Answer"], True)
+
+
+def test_a_client_that_hung_up_while_it_waited_is_not_computed():
+    async def hung_up():
+        worker, left = Simulated(CHEAP.of), []
+        batcher = Batcher(worker, CHEAP)
+        first = asyncio.ensure_future(batcher.answer(rows(1), gone=lambda: True))  # it met an idle worker
+        await asyncio.sleep(0.1)
+        others = [asyncio.ensure_future(batcher.answer(rows(v), gone=lambda v=v: v in left)) for v in (2, 3, 4)]
+        await asyncio.sleep(0.1)
+        left += [2, 4]
+        found = await asyncio.gather(first, *others, return_exceptions=True)
+        return [type(one).__name__ for one in found], worker.batches, batcher.waiting_rows
+
+    assert run(hung_up()) == (["Answer", "Gone", "Answer", "Gone"], [1, 1], 0)
+
+
+def test_a_model_that_has_become_slower_has_a_shorter_queue():
+    """Batches take five times what they took in the warm-up, and three requests arrive for each that is answered."""
+    slower = Simulated(lambda rows: 5 * CHEAP.of(rows))
+    requests = [at(0.2 * n, n) for n in range(1500)]
+    answers, _ = served(*requests, worker=slower, most_waiting=40)
+    waited = [
+        answer[0] - request[0] for answer, request in zip(answers, requests, strict=True) if answer[1] != "Refused"
+    ]
+    # Forty rows are five full batches, 32 s at this pace; what is promised is the 6.5 s of the warm-up's, and a batch or two.
+    assert max(waited[-100:]) < 20
+    assert 300 < len(waited) < 1000
+
+
+def test_one_stall_does_not_shut_the_door():
+    first = iter([1000.0])
+    worker = Simulated(lambda rows: next(first, CHEAP.of(rows)))
+    answers, _ = served(at(0, 0), *(at(1001 + 2 * n, n, by=1001 + 2 * n + 1.5) for n in range(20)), worker=worker)
+    assert [answer[1] for answer in answers[1:]] == [[float(n)] for n in range(20)]

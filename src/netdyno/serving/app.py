@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from netdyno import __version__
 from netdyno.records.deployment import Manifest
 from netdyno.runtimes._base import Arrays
 from netdyno.serving import tensors
-from netdyno.serving.batcher import Answer, Batcher, Closed, Late, Refused
+from netdyno.serving.batcher import Answer, Batcher, Closed, Gone, Late, Refused
 from netdyno.serving.door import Door
 from netdyno.serving.logs import Logs, ids, sane_id
 from netdyno.serving.metrics import Metrics
@@ -246,13 +247,18 @@ class App:
         wait = asked.timeout_s or _deadline(request.headers) or self.limits.deadline_s
         deadline = None if wait is None else asyncio.get_running_loop().time() + min(wait, LONGEST_DEADLINE_S)
         try:
-            answer: Answer = await self.batcher.answer(asked.arrays, deadline=deadline)
+            answer: Answer = await self.batcher.answer(
+                asked.arrays, deadline=deadline, gone=partial(hung_up, request.receive)
+            )
         except Refused as refused:
             self.metrics.refused("busy")
             raise busy(HTTPStatus.TOO_MANY_REQUESTS, str(refused), refused.retry_s) from None
         except Closed as closed:
             self.metrics.refused("ending")
             raise busy(GONE, str(closed), 1.0) from None
+        except Gone as gone:
+            self.metrics.refused("gone")
+            raise malformed(str(gone)) from None
         except Late as late:
             self.metrics.refused("late")
             raise Problem(HTTPStatus.GATEWAY_TIMEOUT, str(late)) from None
@@ -353,6 +359,14 @@ async def _sent(send: Send, reply: Reply, name: str, *, body: bool) -> None:
         }
     )
     await send({"type": "http.response.body", "body": reply.body if body else b""})
+
+
+def hung_up(receive: Receive) -> bool:
+    """Whether the client has gone, where the server says so at once: uvicorn keeps it beside `receive`.
+
+    ASGI itself only tells who waits for it, and a task that waits for every request costs more than most of them do.
+    """
+    return getattr(getattr(receive, "__self__", None), "disconnected", False) is True
 
 
 def _line(error: Exception) -> str:

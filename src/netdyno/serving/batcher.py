@@ -19,6 +19,7 @@ from netdyno.runtimes._base import Arrays, Call
 from netdyno.serving.batches import Costs, take
 
 T = TypeVar("T")
+PACE_OVER, MOST_PACE = 10, 10.0
 Done = Callable[[Arrays | None, Exception | None], None]
 
 
@@ -28,6 +29,10 @@ class Refused(Exception):
     def __init__(self, says: str, retry_s: float) -> None:
         super().__init__(says)
         self.retry_s = retry_s
+
+
+class Gone(Exception):
+    """A request whose client went away before it was run."""
 
 
 class Late(Exception):
@@ -63,7 +68,7 @@ class Answer(NamedTuple):
 class Waiting:
     """A request in the queue. `at_once` says that it met an idle worker; `alone` that it is not to be put together again."""
 
-    __slots__ = ("alone", "arrays", "arrived", "at_once", "future", "queued", "rows", "started", "timer")
+    __slots__ = ("alone", "arrays", "arrived", "at_once", "future", "gone", "queued", "rows", "started", "timer")
 
     def __init__(self, arrays: Arrays, arrived: float, future: "asyncio.Future[Answer]", *, at_once: bool) -> None:
         self.arrays = arrays
@@ -73,6 +78,7 @@ class Waiting:
         self.at_once = at_once
         self.alone = False
         self.queued = False
+        self.gone: Callable[[], bool] | None = None
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -98,6 +104,7 @@ class Batcher:
         self.delay_s = delay_s
         self.ran = ran
         self.waiting_rows = 0
+        self.pace = 1.0  # how many times slower than in the warm-up batches are of late
         self.began: float | None = None  # when the running batch was started; None while the worker is idle
         self._running: list[Waiting] = []
         self._waiting: deque[Waiting] = deque()
@@ -106,13 +113,19 @@ class Batcher:
         self._closed = False
         self._empty: asyncio.Future[None] | None = None
 
-    async def answer(self, arrays: Arrays, *, deadline: float | None = None) -> Answer:
-        """The model's answer; `deadline` is a time of the event loop. Raises Refused, Late, Closed, or what the model raised."""
+    async def answer(
+        self, arrays: Arrays, *, deadline: float | None = None, gone: Callable[[], bool] | None = None
+    ) -> Answer:
+        """The model's answer; `deadline` is a time of the event loop, `gone` says whether anybody still waits for it.
+
+        Raises Refused, Late, Gone, Closed, or what the model raised.
+        """
         loop = asyncio.get_running_loop()
         now, rows = loop.time(), len(arrays[0])
         self._admit(rows, now, deadline)
         alone = self.began is None and not self._waiting
         one = Waiting(arrays, now, loop.create_future(), at_once=alone)
+        one.gone = gone
         self._waiting.append(one)
         self._count(one)
         if deadline is not None:
@@ -124,23 +137,22 @@ class Batcher:
     def _admit(self, rows: int, now: float, deadline: float | None) -> None:
         if self._closed:
             raise Closed("the service is ending")
-        if self._waiting and self.waiting_rows + rows > self.most_waiting:
-            raise Refused(
-                f"{self.waiting_rows} rows wait already, and the queue holds {self.most_waiting}", self.ahead_s
-            )
+        # A queue is so much time, not so many rows: where the model has become slower than it was, fewer may wait.
+        most = max(self.costs.largest, int(self.most_waiting / self.pace)) if self.pace > 1 else self.most_waiting
+        if self._waiting and self.waiting_rows + rows > most:
+            raise Refused(f"{self.waiting_rows} rows wait already, and the queue holds {most}", self.ahead_s)
         if deadline is None:
             return
         if deadline <= now:
             raise Late("the deadline had passed when the request arrived")
-        # The cheapest it can be: whoever is refused here would certainly have come too late. With an empty queue nobody is, so that
-        # costs which were measured in a bad moment cannot shut the door for good.
-        if self._waiting and now + self.ahead_s + self.costs.of(rows) > deadline:
+        # With an empty queue nobody is refused, so that costs which were measured in a bad moment cannot shut the door for good.
+        if self._waiting and now + self.ahead_s + self.pace * self.costs.of(rows) > deadline:
             raise Refused("it could not be answered before its deadline behind those that wait", self.ahead_s)
 
     @property
     def ahead_s(self) -> float:
-        """Seconds until the queue as it is could be worked off, at best."""
-        return self.waiting_rows * self.costs.per_row
+        """Seconds until the queue as it is could be worked off in full batches, at the pace of late."""
+        return self.waiting_rows * self.costs.per_row * self.pace
 
     @property
     def in_flight(self) -> int:
@@ -173,6 +185,7 @@ class Batcher:
         if self._window is not None:
             self._window.cancel()
             self._window = None
+        self._forget_the_gone()
         while self._waiting and self._waiting[0].future.done():  # given up, or too late
             self._discount(self._waiting.popleft())
         if not self._waiting:
@@ -183,6 +196,18 @@ class Batcher:
             self._window = loop.call_at(until, self._look)
             return
         self._start(self._batch(), loop)
+
+    def _pace(self, rows: int, seconds: float) -> None:
+        """A running mean over some ten batches; one that stood still counts as ten times slower, not as a thousand."""
+        cost = self.costs.of(rows)
+        if cost > 0:
+            self.pace += (min(seconds / cost, MOST_PACE) - self.pace) / PACE_OVER
+
+    def _forget_the_gone(self) -> None:
+        for one in islice(self._waiting, 2 * self.costs.largest):
+            if one.gone is not None and not one.at_once and not one.future.done() and one.gone():
+                one.future.set_exception(Gone("the client went away"))
+                self._discount(one)
 
     def _wait_until(self) -> float:
         """When the next batch goes at the latest; no deadline is missed for company."""
@@ -234,6 +259,7 @@ class Batcher:
         if self.worker.beside:
             self._look()
         if batch:
+            self._pace(whole, now - began)
             self.ran(whole, now - began, arrays is None)
         at = 0
         for one in batch:
