@@ -2,7 +2,7 @@
 
 Needs:      the package `onnxruntime` to run; `onnx` and `onnxscript` to export.
 Helps:      small networks at batch 1, where what a call costs counts; int8 where convolutions are plain, or products large.
-Seen:       CPU time against eager fp32, batch 1, one thread, avx512_vnni without amx, least to most of 12 rounds: ResNet-18 fp32 2.0 to 2.1x,
+Seen:       CPU time against eager fp32, batch 1, one thread, avx512_vnni without amx, the range of 12 rounds without the extreme at each end: ResNet-18 fp32 2.0 to 2.1x,
             int8 6.1 to 6.3x; a MobileNetV3-S-like fp32 4.0 to 4.4x, int8 2.9 to 3.2x; a 4-layer encoder fp32 2.2x, int8 with ranges of
             each call 4.3 to 4.6x, with ranges from calibration 1.3 to 1.4x.
 Parity:     fp32 sums in another order; int8 leaves 30 to 45 dB on trained models.

@@ -2,7 +2,7 @@
 
 Needs:      the package `openvino` to run; for int8 `nncf` to export.
 Helps:      almost any network; bf16 from layers of some width on, int8 for plain convolutions.
-Seen:       CPU time against eager fp32, batch 1, one thread, avx512_vnni and avx512_bf16 without amx, least to most of 12 rounds: ResNet-18
+Seen:       CPU time against eager fp32, batch 1, one thread, avx512_vnni and avx512_bf16 without amx, the range of 12 rounds without the extreme at each end: ResNet-18
             fp32 2.0x, bf16 3.6 to 3.8x, int8 6.4 to 6.8x; a MobileNetV3-S-like 3.4 to 3.9x, 4.9 to 6.0x, 4.3 to 5.3x; a 4-layer encoder
             2.4 to 2.5x, 3.8 to 4.1x, 5.1 to 5.3x, the last at 7 dB. With amx int8 gave 18 to 20x on the ResNet-18.
 Parity:     fp32 sums in another order; bf16 leaves 45 to 60 dB, int8 35 to 55, and for some encoders 8: look at the accuracy.

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from itertools import islice
 
-import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from netdyno.records.deployment import Candidate, GateCheck
+from netdyno.records.deployment import Candidate
 from netdyno.runtimes import _base as runtimes
-from netdyno.runtimes._export import CALIBRATION_ROWS
 from netdyno.runtimes._export import calibration as rows_of
 from netdyno.shipping import quantisation_aware, sensitivity
 from netdyno.shipping.journey import Journey
@@ -49,19 +47,6 @@ def trained(journey: Journey, lost: Candidate) -> Candidate:
     # Its weights are int8 already: a runtime exports it as it is, and quantises nothing once more.
     change = replace(lost.change, settings={**lost.change.settings, "precision": "fp32"})
     return Candidate(change=change, origin=found.reference, precision="int8", running=lost.running, says=(found.says,))
-
-
-def coverage(subject: Subject) -> tuple[GateCheck, ...]:
-    """Whether calibration covers what production sends (ledger A-274); nothing where `production` is not declared."""
-    production = subject.release.production
-    if production is None or subject.release.calibration is None:
-        return ()
-    given = production()
-    inputs = tuple(given) if isinstance(given, tuple | list) else (given,)
-    sent = [tuple(tensor[at : at + 1] for tensor in inputs) for at in range(len(inputs[0]))]
-    names = tuple(port.name for port in subject.signature.inputs)
-    with torch.inference_mode():
-        return sensitivity.coverage(calibration(subject, CALIBRATION_ROWS), sent, model=subject.model, names=names)
 
 
 def calibration(subject: Subject, rows: int) -> list[tuple[Tensor, ...]]:

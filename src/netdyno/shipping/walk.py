@@ -20,7 +20,7 @@ from netdyno.measure.environment import describe as describe_environment
 from netdyno.progress import Listener, silent
 from netdyno.records.deployment import Candidate, Shipment, ShipPlan
 from netdyno.runtimes._process import Process
-from netdyno.shipping import fallback, gate, packing, race, roofline
+from netdyno.shipping import fallback, gate, packing, race, roofline, sensitivity
 from netdyno.shipping.journey import EAGER, Journey, set_out
 from netdyno.shipping.proving import acceptable, checked, measured, spread_out
 from netdyno.shipping.screening import IN_REACH, middle, not_worth_it, queue, screened
@@ -101,7 +101,7 @@ def pass_gate(journey: Journey, shipment: Shipment) -> Shipment:
     """Everything that must hold before anything is exported."""
     journey.says("at the gate")
     checks = gate.gate(journey.subject.release, allow=journey.plan.allow)
-    return replace(shipment, gate=checks, coverage=fallback.coverage(journey.subject))
+    return replace(shipment, gate=checks, coverage=sensitivity.covered(journey.subject.release))
 
 
 def control(journey: Journey, shipment: Shipment) -> Shipment:
