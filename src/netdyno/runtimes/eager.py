@@ -27,7 +27,8 @@ class Eager:
     price: ClassVar[float] = 3.0
     needs: ClassVar[tuple[str, ...]] = ()
     imports_torch: ClassVar[bool] = True
-    in_place: ClassVar[bool] = True  # its export writes the weights down and runs nothing: no process of its own is needed
+    # Its export writes the weights down and runs nothing: no process of its own is needed.
+    in_place: ClassVar[bool] = True
 
     def unavailable(self) -> str | None:
         return None
