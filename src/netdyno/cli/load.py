@@ -13,7 +13,7 @@ from netdyno.cli import _options as options
 from netdyno.cli._declare import Argument, Option
 from netdyno.cli._endings import DONE, NO
 from netdyno.cli._options import STORE, AsJson, Budget, Progress, ProgressForm, Seed, StoreFolder
-from netdyno.cli._output import put, tell
+from netdyno.cli._output import put, tell, width
 from netdyno.cli._progress import listening
 from netdyno.errors import NetdynoError
 from netdyno.progress import Event
@@ -105,6 +105,12 @@ def load(
             "there is nothing to load", because="no service and no package was named",
             hint="`netdyno load http://127.0.0.1:8000`, or `netdyno load PACKAGE`",
         )  # fmt: skip
+    if earlier is not None and (slo is not None or rate is not None):
+        raise NetdynoError(
+            f"cannot go on with `{earlier.id}` under another promise",
+            because="its probes were judged by the one it was begun with",
+            hint="leave `--slo` and `--rate` out, or begin anew without `--resume`",
+        )
     objective = promises.parse(slo) if slo is not None else ()
     plan = earlier.plan if earlier is not None else LoadPlan(
         objective=objective, rate=_rate(rate, objective, find=find), start=_positive(start, "--start"),
@@ -119,6 +125,7 @@ def load(
         _refuse_http_only(body=body, package=package, locust=locust, resume=resume)
         test = _by_loadgen(test, scenario, batch, progress)
     else:
+        _refuse_without_package(scenario=scenario, batch=batch)
         from netdyno.serving import load_requests as sending
 
         place = sending.where(target, anywhere=anywhere, headers=sending.lines(headers) if headers else ())
@@ -172,6 +179,15 @@ def _refuse_http_only(**given: object) -> None:
         raise NetdynoError(
             f"`--{wrong}` does not go with a package", because="a package is loaded in this process, with its own example",
             hint="serve it, and load its address: `netdyno serve PACKAGE`",
+        )  # fmt: skip
+
+
+def _refuse_without_package(**given: object) -> None:
+    wrong = next((name for name, value in given.items() if value is not None), None)
+    if wrong is not None:
+        raise NetdynoError(
+            f"`--{wrong}` does not go with a service", because="LoadGen runs over a package, in this process",
+            hint=f"name a package: `netdyno load PACKAGE --{wrong} …`",
         )  # fmt: skip
 
 
@@ -255,5 +271,5 @@ def _told(test: Load, shelf: Documents, *, json: bool) -> None:
     if json:
         put(options.as_json(test))
         return
-    put(text(test))
+    put(text(test, width=width()))
     tell(f"load test: {path}")

@@ -1,5 +1,6 @@
 """A load test as text: what was offered, what held, and what the figures rest on."""
 
+import textwrap
 from collections.abc import Iterator
 
 from netdyno.records.deployment import Met, Percentile
@@ -8,15 +9,24 @@ from netdyno.verdicts import slo
 from netdyno.verdicts.words import level_of, said_bytes, said_seconds
 
 VERDICTS = {True: "held", False: "broken", None: "cannot tell"}
+MARK, MARKS = 4, ("yes ", "NO  ", "?   ")
 ARRIVALS = {"poisson": "Poisson", "constant": "evenly spaced"}
 # Percentiles that are shown of a stretch of load; the objective's own are added.
 SHOWN = (0.5, 0.9, 0.99)
 
 
-def text(load: Load) -> str:
-    """The whole test, no line wider than it must be: its tables fit into 60 columns."""
+def text(load: Load, *, width: int = 100) -> str:
+    """The whole test. Its tables fit into 60 columns, and sentences are broken at `width`."""
     lines = [f"load test of {load.target}", *_body(load)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(_broken(line.rstrip(), max(40, width)) for line in lines) + "\n"
+
+
+def _broken(line: str, width: int) -> str:
+    """A sentence over several lines; verdicts hang by the width of their mark. What fits, a table for one, is left as it is."""
+    if len(line) <= width:
+        return line
+    hang = " " * MARK if line.startswith(MARKS) else ""
+    return textwrap.fill(line, width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 
 def _body(load: Load) -> Iterator[str]:
@@ -35,7 +45,7 @@ def _body(load: Load) -> Iterator[str]:
 
 
 def _met(met: Met) -> str:
-    return f"{ {True: 'yes', False: 'NO', None: '?'}[met.ok]:4}{met.constraint.text}: {met.says}"
+    return f"{ {True: 'yes', False: 'NO', None: '?'}[met.ok]:{MARK}}{met.constraint.text}: {met.says}"
 
 
 def _loadgen(run: LoadGenRun) -> Iterator[str]:
