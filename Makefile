@@ -18,9 +18,21 @@ QUICK_SOURCE := $(addprefix src/netdyno/,$(QUICK))
 FRAMEWORKS := src/netdyno/monitor/adapters
 
 # What takes long and is checked all the same; the rest of the slow tests is for `make slow`.
-DEAR := tests/interventions tests/test_gpu.py tests/test_fault_tenth.py tests/scripts/test_every_vital.py
+DEAR := tests/interventions tests/test_gpu.py tests/scripts/test_every_vital.py
+# It puts a program on each core by itself.
+TENTH := tests/test_fault_tenth.py
 
-.PHONY: demo test check format lint types quick rest dear slow examples bench-faults
+# What judges its own measurements has the machine to itself; `make rest` leaves it out.
+TIMED := tests/arms tests/measure tests/probes tests/serving tests/test_bench.py tests/test_bench_script.py
+
+# As many test files at a time as there are cores; more than four only keep each other waiting.
+JOBS ?= $(shell n=$$(nproc 2> /dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+PYTEST := $(BIN)/python -m pytest -q
+LANES := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# The models of the tests are so small that a second thread is mostly waited for.
+quick rest timed dear: export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check format lint types quick rest timed dear slow examples bench-faults
 .DEFAULT_GOAL := check
 
 demo: $(INSTALLED)
@@ -29,7 +41,9 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(MAKE) check BIN=$(VENV)/bin
 
-check: format lint types quick rest dear examples
+check: format lint
+	$(MAKE) --jobs=2 --output-sync=target types quick
+	$(MAKE) rest dear timed examples
 
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
@@ -48,21 +62,23 @@ types:
 	$(BIN)/mypy
 
 quick:
-	$(BIN)/python -m pytest -q --doctest-modules $(QUICK_TESTS) $(QUICK_SOURCE)
+	$(PYTEST) $(LANES) --doctest-modules $(QUICK_TESTS) $(QUICK_SOURCE)
 
 rest:
-	$(BIN)/python -m pytest -q -m "not slow" --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE) $(FRAMEWORKS)) tests src/netdyno
+	$(PYTEST) $(LANES) -m "not slow" --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE) $(FRAMEWORKS) $(TIMED)) tests src/netdyno
 
 dear:
-	$(BIN)/python -m pytest -q -m slow $(DEAR)
+	$(PYTEST) $(LANES) -m slow $(DEAR)
+	$(PYTEST) -m slow $(TENTH)
+
+timed:
+	$(PYTEST) -m "not slow" $(TIMED)
 
 slow:
-	$(BIN)/python -m pytest -q -m slow tests
+	$(PYTEST) -m slow tests
 
 examples:
-	@for example in $(wildcard examples/[0-9]*.py); do \
-		echo "$$example"; $(BIN)/python "$$example" > /dev/null || exit 1; \
-	done
+	@ls examples/[0-9]*.py | xargs --max-procs=$(JOBS) --replace={} sh -c 'echo {}; $(BIN)/python {} > /dev/null || exit 255'
 
 bench-faults:
 	$(BIN)/python benchmarks/fault_bench.py

@@ -138,6 +138,10 @@ def randomness():
     }
 
 
+# PyTorch itself notes there, at the first compilation of a process, where its compiled code and a function of it lie.
+OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
+
+
 def switches():
     """Everything global that a change could throw."""
     return {
@@ -155,7 +159,7 @@ def switches():
         "cudnn": (torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32),
         "oneDNN": torch.backends.mkldnn.enabled,
         "anomaly": torch.is_anomaly_enabled(),
-        "environment": dict(os.environ),
+        "environment": {name: value for name, value in os.environ.items() if name not in OWN},
     }
 
 
