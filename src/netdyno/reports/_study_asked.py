@@ -23,7 +23,7 @@ def in_words(value: Cell) -> str:
     """A cell as it is read.
 
     >>> in_words(Interval(middle=0.5, low=0.4, high=0.6, level=0.95)), in_words(3.0), in_words(None)
-    ('0.5 (0.4 to 0.6)', '3', '')
+    ('0.500 (0.400 to 0.600)', '3', '')
     """
     if value is None or isinstance(value, str):
         return value or ""
