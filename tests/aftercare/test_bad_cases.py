@@ -86,7 +86,9 @@ def test_replay_keeps_more_than_no_replay(sets):
 
 
 def test_a_regression_set_that_is_too_small_to_tell_releases_nothing(sets):
-    done = bad_cases.fine_tune(trained(), **{**sets, "regression": reference(40, seed=50)}, updates=20, learning_rate=1e-6)
+    done = bad_cases.fine_tune(
+        trained(), **{**sets, "regression": reference(40, seed=50)}, updates=20, learning_rate=1e-6
+    )
     assert done.regression.decision == "cannot tell"
     assert not done.released
 
