@@ -48,7 +48,7 @@ check: format lint
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev,learn,series,ui]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev,learn,series,ship,ui]'
 	touch $@
 
 format:
