@@ -51,6 +51,7 @@ def test_output_status_and_weights_are_the_scripts_own_and_the_journal_is_there(
     assert (seen.stdout, seen.returncode) == (plain.stdout, plain.returncode)
     (found,) = runs(folder / ".netdyno")
     assert f"journal: {found.folder}" in seen.stderr
+    assert "carries no tag" not in seen.stderr
     assert found.info.name == "digits"
     assert found.info.tags == {"board": "a", "stage": "data"}
     assert len(found.series("loss").values) == 20
@@ -62,6 +63,7 @@ def test_a_script_that_fails_is_said_to(folder):
     seen = run(folder, "train.py", "--", "--fail")
     assert seen.returncode == 1
     assert "on purpose" in seen.stderr
+    assert "this run carries no tag; `--stage optim`" in seen.stderr
     (found,) = runs(folder / ".netdyno")
     assert (found.info.name, found.end["reason"]) == ("train", "failed")
 
@@ -95,3 +97,10 @@ def test_a_script_that_is_not_there_is_missed_by_its_name(folder, monkeypatch):
     monkeypatch.chdir(folder)
     with pytest.raises(NetdynoError, match=r"trian\.py"):
         run_command("watch", watch, ["trian.py"])
+
+
+def test_a_run_without_a_tag_is_refused_where_one_is_required(tmp_path):
+    with pytest.raises(NetdynoError, match="without a tag") as raised:
+        run_command("watch", watch, ["train.py", "--require-tag", "--store", str(tmp_path)])
+    assert "data=v3" in raised.value.hint
+    assert not list(tmp_path.iterdir())

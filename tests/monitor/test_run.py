@@ -92,11 +92,19 @@ def test_a_watch_within_a_watch_writes_what_it_is_told(tmp_path):
     assert all(run.end["reason"] == "ended" for run in runs(tmp_path))
 
 
-@pytest.mark.parametrize("wrong", [{"stage": "training"}, {"budget": 0.0}, {"budget": 2}])
+@pytest.mark.parametrize("wrong", [{"stage": "training"}, {"require_tag": True}, {"budget": 0.0}, {"budget": 2}])
 def test_what_cannot_be_is_refused_in_three_lines(tmp_path, wrong):
     with pytest.raises(NetdynoError) as raised:
         netdyno.watch(store=tmp_path, **wrong)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("tagged", [{"stage": "optim"}, {"tags": {"data": "v3"}}])
+def test_where_a_tag_is_required_one_is_enough(tmp_path, tagged):
+    with netdyno.watch(store=tmp_path, require_tag=True, quiet=True, **tagged):
+        pass
+    (run,) = runs(tmp_path)
+    assert run.info.tags
 
 
 def test_checkpoints_do_not_carry_the_watch_with_them(tmp_path):

@@ -43,6 +43,7 @@ def watch(
         str | None, Option(metavar="|".join(STAGES), help="Which kind of variable this run is about.")
     ] = None,
     tag: Annotated[list[str] | None, Option(metavar="NAME=VALUE", help="Something to filter runs by; repeat.")] = None,
+    require_tag: Annotated[bool, Option(help="Refuse a run without a stage or a tag.")] = False,
     budget: Annotated[str, Option(metavar="SHARE", help="Share of the time that watching may take.")] = "1%",
     everything: Annotated[bool, Option(help="Look at all there is, for some per cent of the time.")] = False,
     on_trip: Annotated[OnTrip, Option(help="What happens when a tripwire breaks.")] = OnTrip.WARN,
@@ -54,8 +55,11 @@ def watch(
     shows; alerts go to stderr. Where netdyno cannot watch, it says so, and the script runs all the same.
     """
     from netdyno.monitor.script import Wishes
+    from netdyno.monitor.tagging import refuse_untagged
     from netdyno.targets.script import parse
 
+    if require_tag:
+        refuse_untagged(stage, tags(tag))
     script = parse(target, words, module=module)
     wishes = Wishes(
         run=run or Path(script.name).stem,
@@ -128,10 +132,13 @@ def _ran(script: "Script", wishes: "Wishes") -> int:
 
 def _say_where(script: "Script", wishes: "Wishes", process: int, status: int) -> None:
     from netdyno.monitor.script import last_word, written
+    from netdyno.monitor.tagging import UNTAGGED, is_tagged
 
     found = written(Path(wishes.store), process)
     if found is not None:
         last_word(found, status)
         tell(f"journal: {found.folder}")
+        if not is_tagged(wishes.stage, wishes.tags):
+            tell(UNTAGGED)
     elif not wishes.launches:
         tell(f"netdyno: nothing was watched: `{script.name}` trained nothing with torch in its own process")

@@ -20,6 +20,7 @@ from netdyno.monitor.exporters._following import Following
 from netdyno.monitor.gauges._base import Gauge
 from netdyno.monitor.pulse import Pulse
 from netdyno.monitor.subject import Subject
+from netdyno.monitor.tagging import refuse_untagged
 from netdyno.records.journal import STAGES, Alert, RunInfo
 from netdyno.store.journal import Journal, Run, new_info
 
@@ -34,6 +35,7 @@ def watch(
     run: str = "run",
     stage: str | None = None,
     tags: Mapping[str, str] | None = None,
+    require_tag: bool = False,
     settings: Mapping[str, Any] | None = None,
     scaler: Any = None,
     scheduler: Any = None,
@@ -52,10 +54,10 @@ def watch(
     Nothing needs to be named: models are found when they are called, optimizers when they step; who names them gets
     their names in the series, and snapshots to continue from. `budget` is the share of the time that looking may take, which
     each look's own cost is held to; `everything` looks at all there is, for some per cent. `stage` and `tags` are what runs
-    are filtered by. `on_trip` says what happens when a tripwire breaks; a pause ends by itself after `pause_s` seconds. `alerts` are called with each `Alert`; the terminal
+    are filtered by, and with `require_tag` a run without either is refused. `on_trip` says what happens when a tripwire breaks; a pause ends by itself after `pause_s` seconds. `alerts` are called with each `Alert`; the terminal
     hears of it unless `quiet`. `export` hands the run on while it goes on: names such as `"tensorboard"`, or exporters.
 
-    Raises NetdynoError for a stage that does not exist, a budget that is no share, an exporter whose package is missing, or
+    Raises NetdynoError for a stage that does not exist, a tag that is required and missing, a budget that is no share, an exporter whose package is missing, or
     a store that cannot be written.
     """
     if stage is not None and stage not in STAGES:
@@ -64,6 +66,8 @@ def watch(
             because=f"stages are {', '.join(f'`{each}`' for each in STAGES)}",
             hint="leave `stage` out, or use `tags={...}` for words of your own",
         )
+    if require_tag:
+        refuse_untagged(stage, tags)
     if not 0 < budget <= 0.5:
         raise NetdynoError(
             f"cannot watch with a budget of `{budget}`",
