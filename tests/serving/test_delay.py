@@ -66,3 +66,9 @@ def test_without_a_promise_nobody_waits_and_a_persons_choice_stands():
     assert chosen(warm, promise_s=None, share=0.99, given=None).delay_s == 0.0
     assert chosen(warm, promise_s=1.0, share=0.99, given=0.003).delay_s == 0.003
     assert chosen(warm, promise_s=1.0, share=0.99, given=None).tried
+
+
+def test_nobody_is_refused_in_a_trial_however_slow_it_is():
+    latencies = simulated(EVEN, lambda rows: 50 * EVEN.of(rows), rate=90, delay_s=0.0)
+    assert len(latencies) == 200
+    assert max(latencies) > 10

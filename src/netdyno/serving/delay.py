@@ -24,6 +24,7 @@ WORTH = 1.05
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 STEPS = 6  # halvings of the range of rates: 3 % of it is left
 SEED = 20
+WITHOUT_END = 1 << 30  # of the queue in a trial: who is refused has no latency
 
 
 class Tried(NamedTuple):
@@ -114,7 +115,7 @@ def simulated(
 
     async def all_of_them() -> list[float]:
         worker = Simulated(lambda rows: seconds(costs.size_for(rows)))
-        batcher = Batcher(worker, costs, most_waiting=requests, delay_s=delay_s)
+        batcher = Batcher(worker, costs, most_waiting=WITHOUT_END, delay_s=delay_s)
         asking = []
         for _ in range(requests):
             await asyncio.sleep(gaps.expovariate(rate))
