@@ -72,3 +72,9 @@ def test_nobody_is_refused_in_a_trial_however_slow_it_is():
     latencies = simulated(EVEN, lambda rows: 50 * EVEN.of(rows), rate=90, delay_s=0.0)
     assert len(latencies) == 200
     assert max(latencies) > 10
+
+
+def test_a_gain_that_is_only_just_worth_it_is_none():
+    quick = Costs((1, 2), (1e-5, 1e-5))
+    found = swept(quick, quick.of, promise_s=0.015)
+    assert (found.delay_s == 0.0) == found.says.startswith("none")

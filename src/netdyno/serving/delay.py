@@ -79,7 +79,7 @@ def swept(
             rate = _highest(partial(kept, delay_s), worth, full, STEPS - 2)
         tried.append(Tried(delay_s, rate))
     best = max(tried, key=lambda one: one.rate)
-    if best is none:
+    if best.rate <= worth:
         return Chosen(
             0.0, tuple(tried), f"none: no delay carries {WORTH - 1:.0%} more than {none.rate:.0f} rows a second"
         )
