@@ -76,7 +76,7 @@ def rival(name: str, model: str, folder: Path) -> tuple[Path | None, float, str]
     return (None if told["failed"] else place), told["seconds"], told["failed"]
 
 
-def compared(model: str, shipment: Shipment, folder: Path, found: dict) -> list[list[str]]:
+def compared(model: str, shipment: Shipment, folder: Path) -> list[list[str]]:
     """All sides in the same turns, and the accuracy of each."""
     subject = opened(reference(model))
     held = real_rows(subject, 64)
@@ -95,7 +95,7 @@ def compared(model: str, shipment: Shipment, folder: Path, found: dict) -> list[
             failures[name] = why
             continue
         starts[name] = lambda name=name, place=place: Process(
-            Change(id=name), place, Running(threads=1), subject.signature, program=SERVE, timeout_s=600
+            Change(id=name), place, running, subject.signature, program=SERVE, timeout_s=600
         )
     chance = random.Random(0)
     ratios: dict[str, list[list[float]]] = {name: [] for name in starts}
@@ -171,7 +171,7 @@ def main() -> None:
     for name in asked.only.split(","):
         print(name, flush=True)
         shipments[name] = deployed(name, asked.root, asked.budget, exhaustive=False)
-        rows += compared(name, shipments[name], asked.root, {})
+        rows += compared(name, shipments[name], asked.root)
         if asked.exhaustive:
             whole = deployed(name, asked.root, 100 * asked.budget, exhaustive=True)
             quick, full = (sum(one.cost_s for one in each.candidates) for each in (shipments[name], whole))

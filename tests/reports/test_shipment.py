@@ -7,7 +7,17 @@ import msgspec
 import pytest
 
 from netdyno.records.deployment import (
-    Accuracy, Built, Candidate, GateCheck, Latency, Percentile, Rung, Running, Shipment, ShipPlan, Step,
+    Accuracy,
+    Built,
+    Candidate,
+    GateCheck,
+    Latency,
+    Percentile,
+    Rung,
+    Running,
+    Shipment,
+    ShipPlan,
+    Step,
 )  # fmt: skip
 from netdyno.records.measured import Interval, Measurement
 from netdyno.records.trial import Change, Trial
@@ -96,7 +106,9 @@ def test_a_warning_of_the_gate_is_shown_without_asking():
 
 
 def test_a_stop_at_the_gate_names_the_reason_and_the_fix():
-    check = GateCheck(name="eval-mode", ok=False, says="2 modules are in training mode", fix="call `model.eval()`", where="0.drop")
+    check = GateCheck(
+        name="eval-mode", ok=False, says="2 modules are in training mode", fix="call `model.eval()`", where="0.drop"
+    )
     told = report.render(shipment(gate=(check,), candidates=(), winner=None, ladder=(), control=None))
     assert told.splitlines()[0] == "stopped at the gate: eval-mode"
     assert "fix: call `model.eval()`" in told
