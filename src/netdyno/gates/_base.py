@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader, Dataset, Subset, default_collate
+from torch.utils.flop_counter import FlopCounterMode
 
 from netdyno.measure.untouched import untouched_module
 from netdyno.records.deployment import GateCheck
@@ -23,8 +24,9 @@ Inputs = tuple[Tensor, ...]
 
 # Rows of real data that most items look at: enough to meet both sides of a branch, few enough for a large model.
 FEW = 32
-# Rows of the validation data that are scored where an item needs to know how good the module is.
-MANY = 512
+# Rows of the validation data that are scored where an item needs to know how good the module is: fewer of a large model, whose pass
+# over so many rows would take longer than this much arithmetic does (some ten seconds on one core), but never fewer than the least.
+MANY, LEAST, MOST_FLOP = 512, 160, 5e11
 # Registries of a module, which are put back by name; every other attribute is put back as a binding.
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -60,9 +62,21 @@ class Candidate:
         parts = [tuple(row) if isinstance(row, tuple | list) else (row,) for row in rows]
         return tuple(default_collate([part[: len(self.example)] for part in parts]))
 
-    def batches(self, data: Dataset[Any], most: int = MANY) -> Iterator[tuple[Inputs, Any]]:
-        """Inputs and targets, in batches, of at most so many samples, evenly spread; a target may be None."""
+    @cached_property
+    def many(self) -> int:
+        """How many rows are scored: by the arithmetic of one, so that the answer is the same on every machine."""
+        try:
+            with torch.no_grad(), FlopCounterMode(display=False) as counter:
+                self.model(*self.example)
+        except Exception:
+            return MANY  # what cannot be counted is looked at all the same
+        each = counter.get_total_flops() / len(self.example[0])
+        return max(LEAST, min(MANY, int(MOST_FLOP / each))) if each else MANY
+
+    def batches(self, data: Dataset[Any], most: int | None = None) -> Iterator[tuple[Inputs, Any]]:
+        """Inputs and targets, in batches, of at most so many samples (`many`), evenly spread; a target may be None."""
         count = len(data)  # type: ignore[arg-type]
+        most = self.many if most is None else most
         # Evenly spaced: a sample in which every class has its share would score otherwise than the whole.
         chosen = spread(count, most)
         part = Subset(data, chosen)
@@ -85,7 +99,7 @@ class Scored(NamedTuple):
     right: Tensor
 
 
-def scored(candidate: Candidate, most: int = MANY) -> Scored | None:
+def scored(candidate: Candidate, most: int | None = None) -> Scored | None:
     """Answer and judge validation rows with the module as it stands; switches it to eval mode."""
     assert candidate.validation is not None
     model = candidate.model.eval()

@@ -1,6 +1,6 @@
 """The gate: every item looks at a release before anything is exported, and a failed one stops it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from msgspec.structs import replace
@@ -15,16 +15,22 @@ from netdyno.targets.release import Release
 FIRST = ("eval-mode", "finite-weights", "batchnorm-statistics", "missing-weights", "repeat-determinism")
 
 
-def gate(release: Release, *, allow: Iterable[str] = ()) -> tuple[GateCheck, ...]:
+def gate(
+    release: Release, *, allow: Iterable[str] = (), looking: Callable[[str], None] = lambda _name: None
+) -> tuple[GateCheck, ...]:
     """What every item says of a release. `allow` names those that fail on purpose, as `Release.allow` does: they only warn then.
 
-    The module is made once, and each item leaves it as it was. An item that cannot be carried out says why and stops nothing.
+    `looking` is told each item before it is looked at. The module is made once, and each item leaves it as it was. An item that cannot be carried out says why and stops nothing.
     Raises TargetError when the release gives no module or no example.
     """
     allowed = {*allow, *release.allow}
     with random_state():  # a release is made under a seed
         candidate = Candidate(model=release.module(), example=release.sample(), release=release)
-        return tuple(_allowed(looked(name, candidate), allowed) for name in order())
+        found = []
+    for name in order():
+        looking(name)
+        found.append(_allowed(looked(name, candidate), allowed))
+    return tuple(found)
 
 
 def looked(name: str, candidate: Candidate) -> GateCheck:

@@ -99,8 +99,11 @@ def describe(journey: Journey, shipment: Shipment) -> Shipment:
 
 def pass_gate(journey: Journey, shipment: Shipment) -> Shipment:
     """Everything that must hold before anything is exported."""
-    journey.says("at the gate")
-    checks = gate.gate(journey.subject.release, allow=journey.plan.allow)
+    checks = gate.gate(
+        journey.subject.release,
+        allow=journey.plan.allow,
+        looking=lambda name: journey.says(f"at the gate: {name}"),
+    )
     return replace(shipment, gate=checks, coverage=sensitivity.covered(journey.subject.release))
 
 
