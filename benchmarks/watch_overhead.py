@@ -488,7 +488,9 @@ HEAD = """# What watching costs
 
 `python benchmarks/watch_overhead.py --rounds {rounds}` on {device}, load average {load:.1f} at the beginning. In one process, turns of
 at least half a second with the watch on and off (and off once more, A/A), in random order within each round; a watch goes on from
-turn to turn. Times are the process's on its core, all threads; Hodges–Lehmann estimates with their 95 % intervals. Beside it
+turn to turn. Times are the process's on its core, all threads; Hodges–Lehmann estimates with their 95 % intervals. The middle update is
+the training thread's median in each turn, which other programs blur less and rare looks don't reach. A watch comes in two parts,
+measured apart and put together by their shares of updates: asleep, and in bursts, where all looks are. Beside it
 what others do at each step: a hook per parameter and module that reads by `.item()`, anomaly mode, torch.profiler in three of ten
 steps, Lightning's simple profiler around the parts of a step, TraceML's `trace_step` (its patches stay in the turns without, so
 that its price is a lower bound). Cockpit, which is not run here: 5.7 to 63 times the step on a CPU
