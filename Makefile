@@ -25,8 +25,8 @@ TENTH := tests/test_fault_tenth.py
 # What judges its own measurements has the machine to itself; `make rest` leaves it out.
 TIMED := tests/arms tests/measure tests/probes tests/serving tests/test_bench.py tests/test_bench_script.py
 
-# As many test files at a time as there are cores; more than four only keep each other waiting.
-JOBS ?= $(shell n=$$(nproc 2> /dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+# As many test files at a time as there are cores; more than four only keep each other waiting. (nproc takes OMP_NUM_THREADS for the answer.)
+JOBS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2> /dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 PYTEST := $(BIN)/python -m pytest -q
 LANES := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 # The models of the tests are so small that a second thread is mostly waited for.
