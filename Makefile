@@ -25,14 +25,18 @@ TENTH := tests/test_fault_tenth.py
 # What judges its own measurements has the machine to itself; `make rest` leaves it out.
 TIMED := tests/arms tests/measure tests/probes tests/serving tests/test_bench.py tests/test_bench_script.py
 
+# What loads other runtimes beside PyTorch, and starts processes that do: in workers that nobody else's tests have been in.
+SHIP := tests/gates tests/runtimes tests/shipping
+
 # As many test files at a time as there are cores; more than four only keep each other waiting. (nproc takes OMP_NUM_THREADS for the answer.)
 JOBS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2> /dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 PYTEST := $(BIN)/python -m pytest -q
-LANES := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# A worker that dies ends the run: one that is replaced may leave the others waiting for ever.
+LANES := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # The models of the tests are so small that a second thread is mostly waited for.
-quick rest timed dear: export OMP_NUM_THREADS ?= 1
+quick rest ship timed dear: export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check format lint types quick rest timed dear slow examples bench-faults
+.PHONY: demo test check format lint types quick rest ship timed dear slow examples bench-faults
 .DEFAULT_GOAL := check
 
 demo: $(INSTALLED)
@@ -43,7 +47,7 @@ test: $(INSTALLED)
 
 check: format lint
 	$(MAKE) --jobs=2 --output-sync=target types quick
-	$(MAKE) rest dear timed examples
+	$(MAKE) rest ship dear timed examples
 
 $(INSTALLED): pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
@@ -65,7 +69,10 @@ quick:
 	$(PYTEST) $(LANES) --doctest-modules $(QUICK_TESTS) $(QUICK_SOURCE)
 
 rest:
-	$(PYTEST) $(LANES) -m "not slow" --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE) $(FRAMEWORKS) $(TIMED)) tests src/netdyno
+	$(PYTEST) $(LANES) -m "not slow" --doctest-modules $(addprefix --ignore=,$(QUICK_TESTS) $(QUICK_SOURCE) $(FRAMEWORKS) $(TIMED) $(SHIP)) tests src/netdyno
+
+ship:
+	$(PYTEST) $(LANES) -m "not slow" $(SHIP)
 
 dear:
 	$(PYTEST) $(LANES) -m slow $(DEAR)
