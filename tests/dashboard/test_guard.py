@@ -61,7 +61,8 @@ def test_without_the_token_nothing_is_shown(guarded, path, given):
     "cookie", ["", "netdyno-token=", "netdyno-token=wrong", "other=a-long-random-word", "\x01", "netdyno-token"]
 )
 def test_another_cookie_does_not_help(guarded, cookie):
-    assert guarded.get("/api/runs", Cookie=cookie).status == 403
+    # 400 where the server's own parser refuses a control character before anybody looks at the cookie.
+    assert guarded.get("/api/runs", Cookie=cookie).status in ({400, 403} if cookie == "\x01" else {403})
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(guarded):
