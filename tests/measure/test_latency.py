@@ -80,7 +80,7 @@ def test_what_a_worker_thread_waits_for_a_core_while_the_caller_is_blocked_is_no
 
 def test_a_machine_that_others_use_says_how_much(monkeypatch):
     alone(monkeypatch, busy=2.0)
-    monkeypatch.setattr(latency, "_cores", lambda: 2)
+    monkeypatch.setattr(latency.host, "cores", lambda: 2)
     clock = Time()
     found = latency.burst(
         lambda i: clock.pass_(running=0.5), seconds=1.4, clock=clock, cpu_clock=lambda: (clock.running - 1e9) / 1e9

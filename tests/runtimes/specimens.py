@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from netdyno.measure import host
 from netdyno.records.deployment import Port, Running, Signature
 from netdyno.runtimes import _base as base
 from netdyno.runtimes._export import Spec, export
@@ -363,7 +364,7 @@ def traits_of(found, *, flags=None, calibration=None):
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         dynamic=found.dynamic,
         flags=base.processor_flags() if flags is None else flags,
-        cores=base.cores(),
+        cores=host.cores(),
         calibration=found.calibration is not None if calibration is None else calibration,
     )
 

@@ -1,10 +1,10 @@
 """Times calls that answer rows: seconds of each, the caller's own share, and what the machine did meanwhile. Needs no torch."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from netdyno.measure import host
 from netdyno.measure.stopwatch import Clock, Neighbourhood, between, thread_clock
 
 CpuClock = Callable[[], float]
@@ -57,7 +57,7 @@ def burst(
     delay = max((waited for _, waited in beside.tasks.values()), default=0.0)
     own = split.running + max(0.0, split.blocked - delay)
     busy = beside.busy
-    whole = split.wall * _cores()
+    whole = split.wall * host.cores()
     foreign = min(1.0, max(0.0, busy - cpu) / whole) if busy is not None and whole else 0.0
     return Burst(tuple(taken), own / len(taken), cpu / len(taken), foreign)
 
@@ -67,7 +67,3 @@ def elapsed(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
     began = clock()
     work()
     return clock() - began
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -267,8 +267,3 @@ def processor_flags() -> tuple[str, ...]:
         return ()
     there = set(line.split())
     return tuple(flag for flag in wanted if flag in there)
-
-
-def cores() -> int:
-    """How many cores this process may use: from its affinity mask, never from the host's count (ledger A-249)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -24,7 +24,7 @@ from netdyno.records.trial import Change
 from netdyno.runtimes import _base as base
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from netdyno.targets.release import Release
 
@@ -103,21 +103,19 @@ def _reason(said: Path, status: int, what: str) -> str:
 def main(order: str) -> None:
     """Export as the spec says. Errors are printed and end the process with status 1."""
     spec = msgspec.json.decode(Path(order).read_bytes(), type=Spec)
+    with one_line():
+        written(exportable(spec), spec)
+
+
+def written(subject: base.Exportable, spec: Spec) -> Built:
+    """Export here and now, and say beside the artefact what it took."""
     folder = Path(spec.folder)
-    runtime = base.read(spec.change)
-    notes: tuple[str, ...] = ()
-    with one_line():
-        subject = exportable(spec)
-
-    def work() -> None:
-        nonlocal notes
-        notes = runtime.export(subject, folder)
-
-    with one_line():
-        seconds = elapsed(work)
+    notes: list[str] = []
+    seconds = elapsed(lambda: notes.extend(base.read(spec.change).export(subject, folder)))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    built = Built(key=spec.key, seconds=seconds, bytes=size, notes=notes)
+    built = Built(key=spec.key, seconds=seconds, bytes=size, notes=tuple(notes))
     (folder / "built.json").write_bytes(msgspec.json.encode(built))
+    return built
 
 
 @contextmanager
@@ -141,6 +139,11 @@ def exportable(spec: Spec) -> base.Exportable:
     torch.set_num_threads(spec.threads)
     model = release.module().eval().requires_grad_(requires_grad=False)
     example = release.sample()
+    return live(release, model, example, spec)
+
+
+def live(release: "Release", model: "nn.Module", example: "tuple[Tensor, ...]", spec: Spec) -> base.Exportable:
+    """A module that is in eval mode already, with what its export may look at."""
     return base.Exportable(
         reference=spec.reference,
         model=model,

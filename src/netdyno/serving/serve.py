@@ -16,8 +16,9 @@ import msgspec
 import numpy as np
 
 from netdyno.errors import NetdynoError
+from netdyno.measure.host import cores
 from netdyno.progress import Event, Listener, silent
-from netdyno.runtimes._base import Arrays, cores
+from netdyno.runtimes._base import Arrays
 from netdyno.serving import tensors, thermal
 from netdyno.serving.app import App, Limits
 from netdyno.serving.batcher import Batcher, Inline, Thread

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from netdyno.measure.latency import elapsed
+from netdyno.measure import host
 from netdyno.records.deployment import Built, Signature
 from netdyno.records.trial import Change
 from netdyno.runtimes import _base as runtimes
-from netdyno.runtimes._export import Spec, calibration, export
+from netdyno.runtimes._export import Spec, export, live, written
 from netdyno.shipping.subject import Subject
 
 # What an artefact depends on beside the module.
@@ -45,12 +45,14 @@ class Exports:
             signature=subject.signature,
             batches=batches,
             dynamic=subject.dynamic,
-            threads=runtimes.cores(),
+            threads=host.cores(),
             key=key,
         )
         try:
-            in_place = getattr(runtimes.read(change), "in_place", False)
-            found = _written(subject, spec) if in_place else export(spec, timeout_s=timeout_s)
+            if getattr(runtimes.read(change), "in_place", False):
+                found = written(live(subject.release, subject.model, subject.example, spec), spec)
+            else:
+                found = export(spec, timeout_s=timeout_s)
             if place.exists():  # somebody else was quicker
                 shutil.rmtree(place)
             fresh.rename(place)
@@ -65,27 +67,6 @@ def named(model_hash: str, change: Change, signature: Signature, batches: tuple[
         (model_hash, change, signature, batches, dynamic, _versions(), runtimes.processor_flags()), order="sorted"
     )
     return f"{change.id}-{hashlib.sha256(told).hexdigest()[:16]}"
-
-
-def _written(subject: Subject, spec: Spec) -> Built:
-    """An export that runs nothing and only writes the weights down, made here."""
-    folder = Path(spec.folder)
-    live = runtimes.Exportable(
-        reference=subject.reference,
-        model=subject.model,
-        example=subject.example,
-        signature=subject.signature,
-        calibration=calibration(subject.release, subject.example, rows=spec.rows),
-        batches=spec.batches,
-        dynamic=spec.dynamic,
-        threads=spec.threads,
-    )
-    notes: list[str] = []
-    seconds = elapsed(lambda: notes.extend(runtimes.read(spec.change).export(live, folder)))
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    built = Built(key=spec.key, seconds=seconds, bytes=size, notes=tuple(notes))
-    (folder / "built.json").write_bytes(msgspec.json.encode(built))
-    return built
 
 
 def _versions() -> dict[str, str]:

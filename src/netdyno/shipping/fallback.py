@@ -6,6 +6,7 @@ from itertools import islice
 from msgspec.structs import replace
 from torch import Tensor
 
+from netdyno.measure import host
 from netdyno.records.deployment import Candidate
 from netdyno.runtimes import _base as runtimes
 from netdyno.runtimes._export import calibration as rows_of
@@ -42,7 +43,7 @@ def trained(journey: Journey, lost: Candidate) -> Candidate:
         journey.exports.folder / f"trained-{subject.hash}",
         signature=subject.signature,
         budget_s=max(60.0, 0.5 * journey.left()),
-        threads=runtimes.cores(),
+        threads=host.cores(),
     )
     # Its weights are int8 already: a runtime exports it as it is, and quantises nothing once more.
     change = replace(lost.change, settings={**lost.change.settings, "precision": "fp32"})

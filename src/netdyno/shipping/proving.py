@@ -7,6 +7,7 @@ from statistics import median
 from msgspec.structs import replace
 
 from netdyno.errors import ArmError
+from netdyno.measure import host
 from netdyno.measure.latency import Burst
 from netdyno.records.deployment import Candidate, Running
 from netdyno.records.trial import Guard, Parity
@@ -86,7 +87,7 @@ def spread_out(journey: Journey, candidate: Candidate) -> Candidate:
 
 def _others(journey: Journey, candidate: Candidate) -> Iterator[Running]:
     """Other thread counts, and sleeping instead of spinning where the runtime has that and the objective may want it."""
-    for threads in journey.plan.threads or sorted({max(1, runtimes.cores() // 2), runtimes.cores()}):
+    for threads in journey.plan.threads or sorted({max(1, host.cores() // 2), host.cores()}):
         if threads != candidate.running.threads:
             yield replace(candidate.running, threads=threads)
     if getattr(runtimes.catalogue()[candidate.change.id], "spins", False) and journey.plan.minimise in ("p99", "cpu"):

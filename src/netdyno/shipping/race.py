@@ -1,8 +1,10 @@
 """Exported models against each other: short bursts in turns, in an order drawn anew each round, every side in its own process."""
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from statistics import median
 from typing import NamedTuple, Protocol
 
 from netdyno.errors import ArmError
@@ -125,8 +127,6 @@ def speedup(found: Paired, level: float) -> Interval:
 
 
 def _risen(log: Interval) -> Interval:
-    import math
-
     return Interval(middle=math.exp(log.middle), low=math.exp(log.low), high=math.exp(log.high), level=log.level)
 
 
@@ -208,8 +208,6 @@ def race(
 
 
 def _leader(taken: Mapping[str, Sequence[float]], names: Sequence[str]) -> str:
-    from statistics import median
-
     return min(names, key=lambda name: median(taken[name]))
 
 
@@ -239,8 +237,6 @@ def _behind(leader: Sequence[float], other: Sequence[float], level: float) -> In
 def _standings(
     taken: Mapping[str, Sequence[float]], failed: Mapping[str, str], out: Mapping[str, int], *, level: float
 ) -> tuple[Standing, ...]:
-    from statistics import median
-
     ran = [name for name, times in taken.items() if times and name not in failed]
     first = _leader(taken, ran) if ran else ""
     found = [

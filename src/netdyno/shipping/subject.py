@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from netdyno.errors import TargetError
+from netdyno.measure import host
 from netdyno.records.deployment import Port, Signature
 from netdyno.runtimes import _base as runtimes
 from netdyno.runtimes._base import Arrays, Traits
@@ -47,7 +48,7 @@ class Subject:
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             dynamic=self.dynamic,
             flags=runtimes.processor_flags(),
-            cores=runtimes.cores(),
+            cores=host.cores(),
             calibration=self.release.calibration is not None,
             batches=sizes,
         )
