@@ -29,6 +29,27 @@ def _calibration(subject):
     return itertools.islice(calibration(subject.release, subject.example, rows=CALIBRATION)(), CALIBRATION)
 
 
+def _as_onnx(subject, folder):
+    """The model for one row as ONNX, and the names of its inputs."""
+    import torch
+
+    names = [port.name for port in subject.signature.inputs]
+    row = tuple(part[:1] for part in subject.example)
+    torch.onnx.export(subject.model, row, folder / "model.onnx", input_names=names, dynamo=True)
+    return names
+
+
+def _session(file, running):
+    """An ONNX Runtime session of a file, as a call."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = running.threads
+    session = onnxruntime.InferenceSession(str(file), options)
+    names = [each.name for each in session.get_inputs()]
+    return lambda arrays: base.as_floats(session.run(None, dict(zip(names, arrays, strict=True))))
+
+
 @dataclass(frozen=True)
 class TorchCompile:
     """`torch.compile(model)`: the default backend and mode."""
@@ -55,19 +76,11 @@ class OnnxRuntimeQuantised:
     """`torch.onnx.export`, `quant_pre_process`, `quantize_static` with its defaults, `InferenceSession`."""
 
     def export(self, subject, folder):
-        import torch
         from onnxruntime.quantization import CalibrationDataReader, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
         folder = Path(folder)
-        names = [port.name for port in subject.signature.inputs]
-        torch.onnx.export(
-            subject.model,
-            tuple(row[:1] for row in subject.example),
-            folder / "model.onnx",
-            input_names=names,
-            dynamo=True,
-        )
+        names = _as_onnx(subject, folder)
         quant_pre_process(str(folder / "model.onnx"), str(folder / "ready.onnx"))
         rows = iter(
             [{name: part.numpy() for name, part in zip(names, row, strict=True)} for row in _calibration(subject)]
@@ -80,13 +93,7 @@ class OnnxRuntimeQuantised:
         quantize_static(str(folder / "ready.onnx"), str(folder / "int8.onnx"), Reader())
 
     def load(self, folder, running):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = running.threads
-        session = onnxruntime.InferenceSession(str(Path(folder) / "int8.onnx"), options)
-        names = [each.name for each in session.get_inputs()]
-        return lambda arrays: base.as_floats(session.run(None, dict(zip(names, arrays, strict=True))))
+        return _session(Path(folder) / "int8.onnx", running)
 
 
 @dataclass(frozen=True)
@@ -125,17 +132,8 @@ class Olive:
     def export(self, subject, folder):
         import subprocess
 
-        import torch
-
         folder = Path(folder)
-        names = [port.name for port in subject.signature.inputs]
-        torch.onnx.export(
-            subject.model,
-            tuple(row[:1] for row in subject.example),
-            folder / "model.onnx",
-            input_names=names,
-            dynamo=True,
-        )
+        _as_onnx(subject, folder)
         tool = Path(sys.executable).with_name("olive")
         subprocess.run(
             [tool, "run-pass", "--pass-name", "OnnxDynamicQuantization", "-m", folder / "model.onnx", "-o", folder / "olive",
@@ -144,14 +142,7 @@ class Olive:
         )  # fmt: skip
 
     def load(self, folder, running):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = running.threads
-        file = next((Path(folder) / "olive").rglob("*.onnx"))
-        session = onnxruntime.InferenceSession(str(file), options)
-        names = [each.name for each in session.get_inputs()]
-        return lambda arrays: base.as_floats(session.run(None, dict(zip(names, arrays, strict=True))))
+        return _session(next((Path(folder) / "olive").rglob("*.onnx")), running)
 
 
 RIVALS = {
