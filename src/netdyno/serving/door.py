@@ -2,25 +2,12 @@
 
 import ipaddress
 import secrets
-import socket
 from http import HTTPStatus
 
-from netdyno.errors import NetdynoError
+from netdyno.listening import is_loopback
 from netdyno.serving.problems import Problem
 
 MISDIRECTED = HTTPStatus.MISDIRECTED_REQUEST
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Door:
@@ -58,26 +45,3 @@ class Door:
         except ValueError:
             return False
         return True
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket at that address. Raises NetdynoError when it cannot be had."""
-    try:
-        kind, *_, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(where[:2], family=kind, backlog=1024)
-    except (OSError, OverflowError) as error:
-        raise NetdynoError(
-            f"cannot listen on `{host}`, port `{port}`",
-            because=str(getattr(error, "strerror", None) or error),
-            hint="`--port 0` takes a free one; leave `--host` out for this machine alone",
-        ) from error
-
-
-def address(host: str, port: int) -> str:
-    """What a client calls.
-
-    >>> address("127.0.0.1", 8000), address("::1", 8000)
-    ('http://127.0.0.1:8000', 'http://[::1]:8000')
-    """
-    name = socket.gethostname() if host in {"0.0.0.0", "::", ""} else host  # noqa: S104
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}"

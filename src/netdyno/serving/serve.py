@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import importlib.util
 import math
 import secrets
 import signal
@@ -16,6 +15,8 @@ import msgspec
 import numpy as np
 
 from netdyno.errors import NetdynoError
+from netdyno.listening import address, is_loopback, listen
+from netdyno.listening import needed as installed
 from netdyno.measure.host import cores
 from netdyno.progress import Event, Listener, silent
 from netdyno.runtimes._base import Arrays
@@ -23,7 +24,7 @@ from netdyno.serving import tensors, thermal
 from netdyno.serving.app import App, Limits
 from netdyno.serving.batcher import Batcher, Inline, Thread
 from netdyno.serving.delay import Chosen, chosen
-from netdyno.serving.door import Door, address, is_loopback, listen
+from netdyno.serving.door import Door
 from netdyno.serving.logs import LogLevel, Logs
 from netdyno.serving.metrics import Metrics
 from netdyno.serving.tensors import DATATYPES
@@ -100,7 +101,12 @@ def serve(
     token = settings.token
     if token is None and not is_loopback(settings.host):
         token = secrets.token_urlsafe(32)
-    listening = listen(settings.host, settings.port)
+    listening = listen(
+        settings.host,
+        settings.port,
+        backlog=1024,
+        hint="`--port 0` takes a free one; leave `--host` out for this machine alone",
+    )
     try:
         app = application(package, settings, token=token)
         config = uvicorn.Config(
@@ -119,13 +125,7 @@ def serve(
 
 def needed() -> None:
     """Raises NetdynoError when a package of the extra is missing."""
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise NetdynoError(
-            "cannot serve",
-            because=f"{', '.join(f'`{name}`' for name in missing)} {'is' if len(missing) == 1 else 'are'} not installed",
-            hint="pip install 'netdyno[ship]'",
-        )
+    installed(PACKAGES, cannot="cannot serve", extra="ship")
 
 
 def servable(package: Package) -> None:

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import netdyno
 from netdyno import plugins
 from netdyno.errors import NetdynoError
+from netdyno.listening import is_loopback
 from netdyno.records.deployment import Level, Manifest
 from netdyno.runtimes import _base as runtimes
-from netdyno.serving.door import is_loopback
 from netdyno.shipping.package import Package
 
 START_S = 180.0  # Ray takes more than a minute on a busy machine
