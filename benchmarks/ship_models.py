@@ -2,7 +2,8 @@
 
 `netdyno deploy benchmarks/ship_models.py:ResNet18`. The first use trains the model for some minutes and keeps its weights below
 `.netdyno/ship-models`; nothing is downloaded. Images are Fashion-MNIST's, doubled in size and tiled, so that a network that averages over
-the picture can be trained on a part of it: a tile is 64 wide, a multiple of every stride. Texts are pieces of 128 bytes of Python's own library, and the question is
+the picture can be trained on a part of it: a tile is 64 wide, a multiple of every stride. They are trained at half to whole size, as with random
+resized crops, so that smaller pictures can be tried; doubling adds no detail, so half the size holds all there is. Texts are pieces of 128 bytes of Python's own library, and the question is
 which package they are of.
 """
 
@@ -18,12 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from netdyno.targets.garage import resnet as clothes
-from netdyno.targets.release import Release
+from netdyno.targets.release import Release, bilinear
 
 WEIGHTS = Path(os.environ.get("NETDYNO_SHIP_MODELS", ".netdyno/ship-models"))
 TRAIN, VAL, CALIBRATION = 4000, 1500, 300
 PACKAGES = ("asyncio", "email", "encodings", "idlelib", "json", "lib2to3", "multiprocessing", "unittest")
 LENGTH = 128
+SIDES = (192, 160, 128, 112)
 
 
 # --- models -------------------------------------------------------------------------------------------------------------
@@ -187,13 +189,20 @@ def trained(name: str, make, learn) -> nn.Module:
 
 
 def learn_images(model: nn.Module) -> None:
-    """Some epochs on single tiles, sixty steps on 2 x 2, then running statistics of whole pictures."""
+    """Some epochs on single tiles, a hundred steps on 2 x 2, then running statistics of whole pictures; at half to whole size by chance."""
+    chance = random.Random(0)
+
+    def scaled(rows: Tensor, tiles: int) -> Tensor:
+        whole = tiled(images[rows], tiles)
+        side = round(whole.shape[-1] * chance.choice((1.0, *(one / 224 for one in SIDES))) / 8) * 8
+        return bilinear(whole, side)
+
     images, labels = clothes._part("train", TRAIN)
-    epochs = 3 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 8
+    epochs = 7 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 16
     model.to(memory_format=torch.channels_last)
     rest = {"count": TRAIN, "size": 32}
-    _learn(model, lambda rows: (tiled(images[rows], 1), labels[rows]), steps=epochs * (TRAIN // 32), rate=2e-3, **rest)
-    _learn(model, lambda rows: (tiled(images[rows], 2), labels[rows]), steps=60, rate=3e-4, **rest)
+    _learn(model, lambda rows: (scaled(rows, 1), labels[rows]), steps=epochs * (TRAIN // 32), rate=2e-3, **rest)
+    _learn(model, lambda rows: (scaled(rows, 2), labels[rows]), steps=100, rate=3e-4, **rest)
     model.to(memory_format=torch.contiguous_format)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -202,7 +211,7 @@ def learn_images(model: nn.Module) -> None:
     model.train()
     with torch.no_grad():
         for at in range(0, 320, 32):
-            model(tiled(images[at : at + 32], 4))
+            model(scaled(torch.arange(at, at + 32), 4))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = 0.1
@@ -245,6 +254,7 @@ def images_of(name: str, make) -> Release:
         validation=lambda: Tiled("t10k", VAL, 4),
         classes=("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"),
         names=("image",),
+        sizes=SIDES,
         licences={"data": "Fashion-MNIST, MIT"},
     )
 
@@ -261,7 +271,7 @@ Bytes = Release(
     names=("tokens",),
     licences={"data": "Python's library, PSF-2.0"},
 )
-ALL = {"mobilenet": MobileNet, "bytes": Bytes, "resnet18": ResNet18}
+ALL = {"resnet18": ResNet18, "mobilenet": MobileNet, "bytes": Bytes}
 
 if __name__ == "__main__":
     for release in ALL.values():

@@ -339,18 +339,18 @@ def rivals() -> list[Rider]:
     return found
 
 
-def rows(name: str, *, rounds: int, seed: int, least_s: float, beside: bool) -> list[str]:
+def rows(name: str, kinds: list[str], *, rounds: int, seed: int, least_s: float, beside: bool) -> list[str]:
     """The lines of one loop."""
     torch.manual_seed(seed)
     loop = LOOPS[name]()
     for _ in range(WARM):
         loop.update()
     with tempfile.TemporaryDirectory() as store:
-        watches = [Watched(store, everything=False), Watched(store, everything=True)]
         # One process has one watch at a time: everything comes after, beside turns of its own without.
+        watches = [Watched(store, everything=kind == "everything") for kind in kinds]
         riders = [[again(), *(rivals() if beside else ())], []]
         lines = []
-        for at, (watched, others) in enumerate(zip(watches, riders, strict=True)):
+        for at, (watched, others) in enumerate(zip(watches, riders, strict=False)):
             bursts = InBursts(watched)
             found = rounds_of(loop, [Rider(), watched, bursts, *others], rounds=rounds, seed=seed + at, least_s=least_s)
             share = bursts.share
@@ -451,6 +451,7 @@ def main() -> None:
     parser.add_argument("--least-s", type=float, default=TURN_S, help="seconds of a turn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(LOOPS))
+    parser.add_argument("--kinds", default="watch,everything")
     parser.add_argument("--alone", action="store_true", help="without the rivals")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--write", type=Path)
@@ -459,7 +460,10 @@ def main() -> None:
     said = [HEAD.format(rounds=options.rounds, load=os.getloadavg()[0], device=device())]
     print(said[0], end="", flush=True)
     for name in options.only.split(","):
-        found = rows(name, rounds=options.rounds, seed=options.seed, least_s=options.least_s, beside=not options.alone)
+        found = rows(
+            name, options.kinds.split(","), rounds=options.rounds, seed=options.seed, least_s=options.least_s,
+            beside=not options.alone,
+        )  # fmt: skip
         said += [f"{each}\n" for each in found]
         print("\n".join(found), flush=True)
     if not options.alone and importlib.util.find_spec("traceml_ai") is not None:

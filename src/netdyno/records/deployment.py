@@ -168,7 +168,8 @@ class Candidate(Noun, frozen=True, kw_only=True):
     """
 
     change: Change
-    origin: str = ""  # the release it was exported from, where that is not the shipped one: trained for int8
+    origin: str = ""  # the release it was exported from, where that is not the shipped one: trained for int8, at another resolution
+    side: int | None = None  # pixels that images are resized to before the module sees them; None: as they come
     running: Running = Running()
     precision: Precision = "fp32"
     stage: str = "screened"  # screened, raced, checked, measured: how far it came
@@ -193,6 +194,29 @@ class Candidate(Noun, frozen=True, kw_only=True):
     last_words: str | None = None
     says: tuple[str, ...] = ()
     cost_s: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Words for a person: the runtime with its settings, and the resolution where it is another."""
+        return self.change.label if self.side is None else f"{self.change.label} at {self.side} pixels"
+
+    @property
+    def exact(self) -> bool:
+        """True when its answers should be the module's own up to rounding."""
+        return self.precision == "fp32" and self.side is None
+
+
+class Resolution(Noun, frozen=True, kw_only=True):
+    """One step of the resolution sweep (ledger A-112): the module itself on images of `side` pixels, before anything is exported.
+
+    `data` is the exact share of pixels that is left. `accuracy` is paired with the module on images as they come; None: not looked at, and
+    `says` has the reason.
+    """
+
+    side: int
+    data: float
+    accuracy: Accuracy | None = None
+    says: str = ""
 
 
 class ShipPlan(Noun, frozen=True, kw_only=True):
@@ -244,6 +268,7 @@ class Shipment(Noun, frozen=True, kw_only=True):
     gate: tuple[GateCheck, ...] = ()
     coverage: tuple[GateCheck, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    resolutions: tuple[Resolution, ...] = ()
     control: Candidate | None = None
     winner: int | None = None
     ladder: tuple[Step, ...] = ()

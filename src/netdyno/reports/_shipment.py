@@ -44,6 +44,7 @@ class ShipmentInfo(NamedTuple):
     winner: tuple[info.Fact, ...]
     ways: tuple[WayInfo, ...]
     ladder: tuple[tuple[str, str, str, str], ...]
+    resolutions: tuple[info.Fact, ...]
     skipped: tuple[tuple[str, str], ...]
     failed: tuple[tuple[str, str], ...]
     says: tuple[str, ...]
@@ -76,8 +77,11 @@ def shipment_info(shipment: Shipment) -> ShipmentInfo:
             )
             for step in shipment.ladder
         ),
-        skipped=tuple((one.change.label, one.skipped) for one in shipment.candidates if one.skipped),
-        failed=tuple((one.change.label, one.failed) for one in shipment.candidates if one.failed),
+        resolutions=tuple(
+            info.Fact(f"{one.side} pixels, {one.data:.3g} of the data", one.says) for one in shipment.resolutions
+        ),
+        skipped=tuple((one.label, one.skipped) for one in shipment.candidates if one.skipped),
+        failed=tuple((one.label, one.failed) for one in shipment.candidates if one.failed),
         says=(*shipment.says, *shipment.failures),
         measured=tuple(_measured(shipment)),
     )
@@ -98,7 +102,7 @@ def _headline(shipment: Shipment, winner: Candidate | None, stopped: tuple[GateC
     if stopped:
         return f"stopped at the gate: {', '.join(check.name for check in stopped)}"
     if winner is not None and winner.speedup is not None:
-        return f"{winner.change.label}: {times(winner.speedup)} faster than the module in eager PyTorch"
+        return f"{winner.label}: {times(winner.speedup)} faster than the module in eager PyTorch"
     if not shipment.finished:
         return "the deployment is not finished"
     return "no way to run it surely keeps the objective"
@@ -121,9 +125,7 @@ def _mark(check: GateCheck) -> str:
 def _winner(shipment: Shipment, winner: Candidate) -> Iterable[info.Fact]:
     running = winner.running
     spinning = "" if running.spinning else ", waiting threads sleep"
-    yield info.Fact(
-        "runs as", f"{winner.change.label}, {running.threads} thread{'s' * (running.threads > 1)}{spinning}"
-    )
+    yield info.Fact("runs as", f"{winner.label}, {running.threads} thread{'s' * (running.threads > 1)}{spinning}")
     single = latency_of(winner, shipment.plan.rows)
     if single is not None:
         yield info.Fact("latency", "; ".join(map(percentile, single.percentiles)))
@@ -165,7 +167,7 @@ def _way(shipment: Shipment, one: Candidate, won: bool) -> WayInfo:
     single = latency_of(one, shipment.plan.rows)
     rung = worst_rung(one.parity)
     return WayInfo(
-        name=one.change.label,
+        name=one.label,
         precision=one.precision,
         mark="+" if won else "-" if broken else "~" if unsure else "*" if one.on_front else "",
         speedup=times(one.speedup) if one.speedup is not None else "",
@@ -225,6 +227,8 @@ def _parts(told: ShipmentInfo, *, everything: bool, width: int) -> Iterable[text
     if told.ladder:
         yield from text._heading("The ladder")
         yield _ladder(told)
+    if told.resolutions:
+        yield from text._facts("Smaller images, the module itself", told.resolutions)
     if told.ways:
         yield from text._heading("All ways that ran, against eager PyTorch")
         yield from _ways(told.ways if everything else told.ways[:SHOWN], width)

@@ -19,7 +19,7 @@ ROWS = 32  # calibration rows that each layer's damage is measured on
 
 def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
     """The same way with its worst layers kept in float; none where no layer stands out or the runtime cannot leave one out."""
-    if not hasattr(runtimes.read(lost.change), "ignored"):
+    if lost.precision != "int8" or not hasattr(runtimes.read(lost.change), "ignored"):
         return
     noise = sensitivity.layer_noise(subject.model, calibration(subject, ROWS))
     kept = sensitivity.keep_in_float(noise)
@@ -28,6 +28,8 @@ def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
     settings = {**lost.change.settings, "ignored": ",".join(kept)}
     yield Candidate(
         change=replace(lost.change, settings=settings),
+        origin=lost.origin,
+        side=lost.side,
         precision=lost.precision,
         running=lost.running,
         noise=tuple(replace(one, kept_in_float=one.layer in kept) for one in noise),
@@ -37,7 +39,7 @@ def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
 
 def trained(journey: Journey, lost: Candidate) -> Candidate:
     """What the release's own training makes of it with int8 in the loop: a proposal that exports from there. Raises ArmError."""
-    subject = journey.subject
+    subject = journey.standard(lost)
     found = quantisation_aware.trained(
         subject.reference,
         journey.exports.folder / f"trained-{subject.hash}",
@@ -47,7 +49,14 @@ def trained(journey: Journey, lost: Candidate) -> Candidate:
     )
     # Its weights are int8 already: a runtime exports it as it is, and quantises nothing once more.
     change = replace(lost.change, settings={**lost.change.settings, "precision": "fp32"})
-    return Candidate(change=change, origin=found.reference, precision="int8", running=lost.running, says=(found.says,))
+    return Candidate(
+        change=change,
+        origin=found.reference,
+        side=lost.side,
+        precision="int8",
+        running=lost.running,
+        says=(*lost.says, found.says),
+    )
 
 
 def calibration(subject: Subject, rows: int) -> list[tuple[Tensor, ...]]:

@@ -47,6 +47,9 @@ class Journey:
         default_factory=dict
     )  # seconds that an export should take, by the candidate's label
     origins: dict[str, Subject] = field(default_factory=dict)
+    smaller: dict[int, Arrays] = field(
+        default_factory=dict
+    )  # the module's answers to `held`, by the side of its images
     _nursery: Nursery | None = None
     _control: Process | None = None
 
@@ -60,7 +63,7 @@ class Journey:
 
     def built(self, change: Change, origin: str = "") -> Built:
         """The export of a way to run it, or of what `origin` declares. Raises ArmError when it cannot be made."""
-        subject, plan = self._source(origin), self.plan
+        subject, plan = self.source(origin), self.plan
         return self.exports.built(
             subject,
             change,
@@ -68,12 +71,29 @@ class Journey:
             timeout_s=max(30.0, min(plan.timeout_s, self.left())),
         )
 
-    def _source(self, origin: str) -> Subject:
+    def source(self, origin: str) -> Subject:
+        """What is exported: the release itself, or what `origin` declares."""
         if not origin:
             return self.subject
         if origin not in self.origins:
             self.origins[origin] = opened(origin)
         return self.origins[origin]
+
+    def standard(self, candidate: Candidate) -> Subject:
+        """Whose answers a candidate's are compared with number by number: the module, on images of the candidate's resolution."""
+        return self.subject if candidate.side is None else self.source(self.at(candidate.side))
+
+    def at(self, side: int) -> str:
+        """How the release at another resolution is found, also by another process."""
+        return f"{self.subject.reference}@{side}"
+
+    def expected(self, candidate: Candidate) -> Arrays:
+        """The standard's answers to `held`."""
+        if candidate.side is None:
+            return self.answers
+        if candidate.side not in self.smaller:
+            self.smaller[candidate.side] = self.standard(candidate).answers(self.held)
+        return self.smaller[candidate.side]
 
     def process(self, change: Change, running: Running, *, origin: str = "", fresh: bool = False) -> Process:
         """A process that holds an export; `fresh` from the interpreter up, for what memory and cold starts are measured in.

@@ -65,6 +65,8 @@ def packed(
 def proofs(winner: Candidate) -> dict[str, str]:
     """What the winner was proven by, a sentence each."""
     found = {f"parity, {rung.name}": rung.says or ("holds" if rung.holds else "not judged") for rung in winner.parity}
+    if winner.side is not None:
+        found["resolution"] = f"images are resized to {winner.side} pixels inside: send them as the signature says"
     if winner.accuracy is not None:
         found["accuracy"] = winner.accuracy.says
     if winner.speedup is not None:

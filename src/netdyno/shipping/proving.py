@@ -31,7 +31,8 @@ def checked(journey: Journey, candidate: Candidate) -> Candidate:
     serving = replace(candidate.running, batches=journey.plan.batches)
     with journey.process(candidate.change, serving, origin=candidate.origin) as process:
         process.hold(journey.held)
-        rungs = parity.ladder(journey.subject, process.run, precision=candidate.precision, sizes=journey.plan.batches)
+        standard = journey.standard(candidate)
+        rungs = parity.ladder(standard, process.run, precision=candidate.precision, sizes=journey.plan.batches)
         candidate = replace(candidate, parity=rungs)
         broken = next((rung for rung in rungs if rung.holds is False), None)
         if broken is not None:
@@ -53,7 +54,7 @@ def acceptable(candidate: Candidate) -> bool | None:
         return False
     if candidate.accuracy is not None:
         return {"holds": True, "broken": False, "cannot tell": None}[candidate.accuracy.decision]
-    return True if candidate.precision == "fp32" else None
+    return True if candidate.exact else None
 
 
 def spread_out(journey: Journey, candidate: Candidate) -> Candidate:
@@ -133,7 +134,7 @@ def _together(journey: Journey, finalists: Sequence[Candidate], eager: Running) 
             for at, candidate in enumerate(finalists):
                 if at in failed:
                     continue
-                journey.says(f"measuring {candidate.change.label}, spawn {spawn + 1} of {SPAWNS}")
+                journey.says(f"measuring {candidate.label}, spawn {spawn + 1} of {SPAWNS}")
                 try:
                     _one_spawn(journey, candidate, control_side, taken[at], spawn=spawn, clean=clean)
                 except ArmError as error:
@@ -163,7 +164,7 @@ def _one_spawn(
 def _told(journey: Journey, candidate: Candidate, taken: Taken) -> Candidate:
     plan = journey.plan
     pairs = race.joined(taken.parts)
-    tried = race.trial(candidate.change, pairs, lower_precision=candidate.precision != "fp32")
+    tried = race.trial(candidate.change, pairs, lower_precision=not candidate.exact)
     tried = replace(tried, parity=_parity(candidate), guards=_guards(candidate))
     verdict = judge(
         tried,

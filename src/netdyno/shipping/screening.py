@@ -56,7 +56,11 @@ def screened(journey: Journey, candidate: Candidate) -> Candidate:
         first_s = process.hold(journey.held)
         # Only what is plainly broken is left out before it is timed: hence the bounds of int8.
         rung = parity.compared(
-            "screened", journey.answers, process.run(journey.held), precision="int8", batch=len(journey.held[0])
+            "screened",
+            journey.expected(candidate),
+            process.run(journey.held),
+            precision="int8",
+            batch=len(journey.held[0]),
         )
         if rung.holds is False:
             return replace(candidate, parity=(rung,), failed=rung.says)
@@ -71,7 +75,7 @@ def screened(journey: Journey, candidate: Candidate) -> Candidate:
         return replace(
             candidate,
             parity=(rung,),
-            trial=race.trial(candidate.change, pairs, lower_precision=candidate.precision != "fp32"),
+            trial=race.trial(candidate.change, pairs, lower_precision=not candidate.exact),
             speedup=race.speedup(pairs, journey.plan.level),
             load_s=process.load_s,
             first_s=first_s,
@@ -84,7 +88,7 @@ def not_worth_it(journey: Journey, seen: Sequence[Candidate], candidate: Candida
     """Why a candidate is left out after what was measured, or None. An exhaustive search leaves nothing out."""
     if journey.plan.exhaustive:
         return None
-    alive = [one for one in seen if one.speedup is not None and one.failed is None]
+    alive = [one for one in seen if one.speedup is not None and one.failed is None and one.side == candidate.side]
     if candidate.precision == "int8":
         lost = int8_lost(alive)
         if lost is not None:

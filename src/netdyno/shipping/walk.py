@@ -1,4 +1,4 @@
-"""The walk of `netdyno deploy`, as a list of steps: gate, control, screen, race, check, measure, choose, pack. Read this first.
+"""The walk of `netdyno deploy`, as a list of steps: gate, control, screen, resize, race, check, measure, choose, pack. Read this first.
 
 Each step takes what is known, adds its own part, and it is saved before the next begins. Cheap exports are tried first; what is
 dear is tried only where what has been measured leaves it a chance. Every export is made in a fresh process, and loaded in another.
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain, product
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,7 @@ from netdyno.measure.environment import describe as describe_environment
 from netdyno.progress import Listener, silent
 from netdyno.records.deployment import Candidate, Shipment, ShipPlan
 from netdyno.runtimes._process import Process
-from netdyno.shipping import fallback, gate, packing, race, roofline, sensitivity
+from netdyno.shipping import fallback, gate, packing, race, resolution, roofline, sensitivity
 from netdyno.shipping.journey import EAGER, Journey, set_out
 from netdyno.shipping.proving import acceptable, checked, measured, spread_out
 from netdyno.shipping.screening import IN_REACH, middle, not_worth_it, queue, screened
@@ -130,19 +131,37 @@ def control(journey: Journey, shipment: Shipment) -> Shipment:
 
 def screen(journey: Journey, shipment: Shipment) -> Shipment:
     """Every way that this machine has; what is left out says why."""
-    known = {one.change.label for one in shipment.candidates}
+    known = {one.label for one in shipment.candidates}
     for waiting in queue(journey):
-        if waiting.change.label in known:
-            continue
-        skipped = waiting.skipped or _uncovered(shipment, waiting)
-        skipped = skipped or not_worth_it(journey, shipment.candidates, waiting)
-        if skipped is not None:
-            seen = replace(waiting, skipped=skipped)
-        else:
-            journey.says(f"trying {waiting.change.label}")
-            seen = journey.tried(waiting, lambda one: screened(journey, one))
-        shipment = replace(shipment, candidates=(*shipment.candidates, seen))
+        if waiting.label not in known:
+            shipment = _seen(journey, shipment, waiting)
+    return shipment
+
+
+def resize(journey: Journey, shipment: Shipment) -> Shipment:
+    """Smaller images, where the release allows them: their accuracy first, then the quickest ways so far at those that keep it."""
+    if not shipment.resolutions:
+        shipment = replace(shipment, resolutions=tuple(resolution.swept(journey)))
         journey.shelf.save(shipment)
+    known = {one.label for one in shipment.candidates}
+    for waiting in tuple(resolution.proposals(journey, shipment.candidates, shipment.resolutions)):
+        if waiting.label in known:
+            continue
+        shipment = _seen(journey, shipment, waiting)
+    return shipment
+
+
+def _seen(journey: Journey, shipment: Shipment, waiting: Candidate) -> Shipment:
+    """With one more way, screened or skipped with a reason."""
+    skipped = waiting.skipped or _uncovered(shipment, waiting)
+    skipped = skipped or not_worth_it(journey, shipment.candidates, waiting)
+    if skipped is not None:
+        seen = replace(waiting, skipped=skipped)
+    else:
+        journey.says(f"trying {waiting.label}")
+        seen = journey.tried(waiting, lambda one: screened(journey, one))
+    shipment = replace(shipment, candidates=(*shipment.candidates, seen))
+    journey.shelf.save(shipment)
     return shipment
 
 
@@ -177,14 +196,15 @@ def race_step(journey: Journey, shipment: Shipment) -> Shipment:
 
 
 def _racers(shipment: Shipment) -> list[int]:
-    """Who runs: whoever was near the best when screened, and the quickest of each precision."""
+    """Who runs: whoever was near the best when screened, and the quickest of each precision, also on images as they come."""
     ranked = _by_screening(shipment)
     if not ranked:
         return []
     best = middle(shipment.candidates[ranked[0]])
     chosen = [at for at in ranked if middle(shipment.candidates[at]) * IN_REACH >= best][:MOST_RACERS]
-    for precision in verdicts.ORDER:
-        first = next((at for at in ranked if shipment.candidates[at].precision == precision), None)
+    whole = [at for at in ranked if shipment.candidates[at].side is None]
+    for among, precision in product((ranked, whole), verdicts.ORDER):
+        first = next((at for at in among if shipment.candidates[at].precision == precision), None)
         if first is not None and first not in chosen:
             chosen.append(first)
     return chosen
@@ -208,41 +228,42 @@ def _starter(journey: Journey, candidate: Candidate) -> Callable[[], Process]:
 def check(journey: Journey, shipment: Shipment) -> Shipment:
     """Parity and accuracy, the quickest first, until enough may be shipped and the rest is too far behind to win.
 
-    A quantised one that loses too much gets its worst layers kept in float, and is tried again.
+    One that loses too much is tried again: at larger images, or quantised with its worst layers kept in float.
     """
     sound: list[Candidate] = []
     for at in _in_order(shipment):
         candidate = shipment.candidates[at]
         if len(sound) >= FINALISTS or (sound and (candidate.behind or 1.0) > CHANCE * (sound[0].behind or 1.0)):
             break
-        journey.says(f"checking {candidate.change.label}")
+        journey.says(f"checking {candidate.label}")
         found = journey.tried(candidate, lambda one: checked(journey, one))
         shipment = _with(shipment, at, found)
         journey.shelf.save(shipment)
         if acceptable(found):
             sound.append(found)
-        elif found.precision == "int8" and found.accuracy is not None:
+        elif found.accuracy is not None and not found.exact:
             shipment = _rescued(journey, shipment, found)
     return shipment
 
 
 def _rescued(journey: Journey, shipment: Shipment, lost: Candidate) -> Shipment:
-    for proposal in fallback.proposals(journey.subject, lost):
+    wider = resolution.larger(journey, lost, shipment.resolutions)
+    for proposal in chain(wider, fallback.proposals(journey.standard(lost), lost)):
         shipment, rescue = _tried_again(journey, shipment, proposal)
         if acceptable(rescue):
             return shipment
-    if journey.subject.release.train is None:
+    if journey.subject.release.train is None or lost.precision != "int8":
         return shipment
     journey.says("training for int8")
     proposal = journey.tried(lost, lambda one: fallback.trained(journey, one))
     if proposal.failed is not None:
-        says = f"{lost.change.label} was trained for int8 in vain: {proposal.failed}"
+        says = f"{lost.label} was trained for int8 in vain: {proposal.failed}"
         return replace(shipment, failures=(*shipment.failures, says))
     return _tried_again(journey, shipment, proposal)[0]
 
 
 def _tried_again(journey: Journey, shipment: Shipment, proposal: Candidate) -> tuple[Shipment, Candidate]:
-    journey.says(f"trying {proposal.change.label}")
+    journey.says(f"trying {proposal.label}")
     rescue = journey.tried(proposal, lambda one: screened(journey, one))
     if rescue.failed is None:
         rescue = journey.tried(rescue, lambda one: checked(journey, one))
@@ -268,7 +289,7 @@ def measure(journey: Journey, shipment: Shipment) -> Shipment:
         return shipment
     finalists = []
     for at in chosen:
-        journey.says(f"threads of {shipment.candidates[at].change.label}")
+        journey.says(f"threads of {shipment.candidates[at].label}")
         finalists.append(journey.tried(shipment.candidates[at], lambda one: spread_out(journey, one)))
     for at, found in zip(chosen, measured(journey, finalists), strict=True):
         shipment = _with(shipment, at, found)
@@ -296,7 +317,7 @@ def _roofline(journey: Journey, shipment: Shipment, candidates: tuple[Candidate,
     if chosen is None or shipment.environment is None or chosen.trial is None:
         return ""
     return roofline.said(
-        journey.subject,
+        journey.standard(chosen),
         chosen,
         seconds=median(chosen.trial.treatment.samples),
         rows=journey.plan.rows,
@@ -333,4 +354,4 @@ def _with(shipment: Shipment, at: int, candidate: Candidate) -> Shipment:
 
 
 GATE: tuple[Step, ...] = (describe, pass_gate, close)
-STEPS: tuple[Step, ...] = (describe, pass_gate, control, screen, race_step, check, measure, choose, pack, close)
+STEPS: tuple[Step, ...] = (describe, pass_gate, control, screen, resize, race_step, check, measure, choose, pack, close)

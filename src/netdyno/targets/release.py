@@ -1,12 +1,14 @@
 """What a user declares to ship a trained module: the module, a sample of its inputs, and data to calibrate and to judge on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from netdyno.errors import TargetError
@@ -32,7 +34,9 @@ class Release:
     classes:        names of the classes, for the package.
     names:          of the inputs, as clients send them. Default: input, or input0, input1, …
     dynamic:        whether calls may have different numbers of rows.
-    resize:         (inputs, size) -> inputs at another resolution, to try smaller images (ledger A-112); `sizes` are what may be tried.
+    sizes:          sides in pixels that square images may be made smaller to, when accuracy allows it (ledger A-112). Clients go on sending them as
+                    in `example`; what is shipped resizes them itself.
+    resize:         (images, side) -> images of side x side. Default: bilinear.
     train:          (model) -> None, quantisation-aware fine-tuning: trains the prepared module in place (ledger A-273).
     score:          mean quality on the validation data as training reported it: the gate says when the module given does not reach it.
     allow:          items of the gate that fail on purpose, such as `repeat-determinism` for Monte-Carlo dropout: they become warnings.
@@ -58,6 +62,17 @@ class Release:
     allow: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+
+    def at(self, side: int) -> "Release":
+        """The same release, its first input resized to `side` pixels before the module sees it. Raises TargetError for what is no square image."""
+        images = self.sample()[0]
+        if images.dim() != 4 or images.shape[-1] != images.shape[-2] or not images.is_floating_point():
+            raise TargetError(
+                f"`{self.name}` cannot be tried at other resolutions",
+                because=f"its first input has rows of shape {tuple(images.shape[1:])}, not channels x side x side of floating-point numbers",
+                hint="leave `sizes` out, or give images as (rows, channels, side, side)",
+            )
+        return replace(self, model=lambda: Resized(self.module(), side, self.resize or bilinear), sizes=())
 
     def module(self) -> nn.Module:
         """The trained module as the user gives it: on the CPU, in whatever mode it is in. Raises TargetError."""
@@ -115,6 +130,27 @@ class Release:
             right = (first.argmax(1) == target).double()
             return right.reshape(len(target), -1).mean(1)
         return (first.double().reshape(-1) > 0).eq(target.reshape(-1).bool()).double()
+
+
+class Resized(nn.Module):
+    """A module that makes its first input smaller before it looks: (N, C, H, W) as (N, C, side, side)."""
+
+    def __init__(self, inside: nn.Module, side: int, resize: Callable[[Tensor, int], Tensor]) -> None:
+        super().__init__()
+        self.inside, self.side, self.resize = inside, side, resize
+
+    def forward(self, images: Tensor, *rest: Tensor) -> Any:
+        return self.inside(self.resize(images, self.side), *rest)
+
+    def extra_repr(self) -> str:
+        code = getattr(self.resize, "__code__", None)
+        told = f"-{crc32(code.co_code):08x}" if code is not None else ""
+        return f"side={self.side}, resize={getattr(self.resize, '__qualname__', repr(self.resize))}{told}"
+
+
+def bilinear(images: Tensor, side: int) -> Tensor:
+    """(N, C, H, W) as (N, C, side, side), each pixel from its four nearest."""
+    return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
 
 
 def batches(data: Dataset[Any], size: int) -> Iterator[tuple[Any, ...]]:
@@ -191,10 +227,13 @@ def _data(part: str, make: Callable[[], Any] | None) -> Dataset[Any] | None:
 
 
 def load(reference: str) -> Release:
-    """The Release that `ship.py:Digits` or `package.module:Digits` stands for; a Workload becomes one with `from_workload`.
+    """The Release that `ship.py:Digits` or `package.module:Digits` stands for; `ship.py:Digits@160` is the same at 160 pixels.
 
     Raises TargetError when there is no such file, name or release.
     """
+    whole, _, side = reference.rpartition("@")
+    if whole and side.isdigit():
+        return load(whole).at(int(side))
     where, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
     module = _module(where, reference)
     there = [key for key, value in vars(module).items() if isinstance(value, Release)]

@@ -66,7 +66,7 @@ def _drop(candidate: Candidate, limit: Constraint) -> Met:
     broken = [rung for rung in candidate.parity if rung.holds is False]
     if broken:
         return Met(constraint=limit, ok=False, says=broken[0].says)
-    if candidate.precision == "fp32" and candidate.parity and all(rung.holds for rung in candidate.parity):
+    if candidate.exact and candidate.parity and all(rung.holds for rung in candidate.parity):
         return Met(constraint=limit, ok=True, value=0.0, says="kept: the answers are the module's own up to rounding")
     return Met(constraint=limit, ok=None, says="cannot tell: there is no validation data to judge it on")
 
@@ -134,16 +134,16 @@ def choose(candidates: Sequence[Candidate], plan: ShipPlan) -> Choice:
         return Choice(None, _refused(ranked, open_ones))
     first = kept[0]
     alike = [item for item in kept if _alike(first, item)]
-    chosen = min(alike, key=lambda item: (ORDER.index(item[2].precision), item[0]))
+    chosen = min(alike, key=lambda item: (item[2].side is not None, ORDER.index(item[2].precision), item[0]))
     says = []
     if chosen is not first:
         says.append(
-            f"{first[2].change.label} is not surely quicker: of two ways that cannot be told apart the one that changes answers less is taken"
+            f"{first[2].label} is not surely quicker: of two ways that cannot be told apart the one that changes answers less is taken"
         )
     for value, _, one in open_ones:
         if value < chosen[0]:
             unsure = next(met for met in one.met if met.ok is None)
-            says.append(f"{one.change.label} would be better, and is not taken: {unsure.says}")
+            says.append(f"{one.label} would be better, and is not taken: {unsure.says}")
     return Choice(chosen[1], tuple(says))
 
 
@@ -163,7 +163,7 @@ def _refused(
     unsure = [met.says for met in nearest.met if met.ok is None]
     says = [
         "no way to run it surely keeps the objective",
-        f"nearest is {nearest.change.label}: {'; '.join(broken or unsure)}",
+        f"nearest is {nearest.label}: {'; '.join(broken or unsure)}",
     ]
     if broken and nearest.precision == "int8":
         says.append("quantisation-aware training may win the accuracy back: declare `train=` in the release")
@@ -176,7 +176,8 @@ def _refused(
 def ladder(control: Candidate, candidates: Sequence[Candidate]) -> tuple[Step, ...]:
     """From the module as it is to the quickest, a rung for each precision on the way (ledger A-279), accuracy beside each.
 
-    Each rung is the quickest of its precision whose answers hold; one that is slower than the rung above says so and stays.
+    Each rung is the quickest of its precision whose answers hold; one that is slower than the rung above says so and stays. Then the
+    quickest at each smaller resolution.
     """
     found: list[Step] = []
     if control.trial is not None or control.latency:
@@ -184,22 +185,26 @@ def ladder(control: Candidate, candidates: Sequence[Candidate]) -> tuple[Step, .
         found.append(
             Step(name="eager fp32", seconds=seconds, accuracy=_accuracy(candidates), says="the module as it is")
         )
-    for precision in ORDER:
-        there = [one for one in candidates if one.precision == precision and one.speedup is not None and not one.failed]
-        there = [one for one in there if not any(rung.holds is False for rung in one.parity)]
-        if not there:
-            continue
-        best = max(there, key=lambda one: one.speedup.middle if one.speedup is not None else 0.0)
-        found.append(
-            Step(
-                name=f"{best.change.id} {precision}",
-                seconds=_seconds(best),
-                ratio=best.speedup,
-                accuracy=best.accuracy.treatment if best.accuracy is not None else None,
-                says=best.change.label,
-            )
-        )
-    return tuple(found)
+    there = [one for one in candidates if one.speedup is not None and not one.failed]
+    there = [one for one in there if not any(rung.holds is False for rung in one.parity)]
+    sides = sorted({one.side for one in there if one.side is not None}, reverse=True)
+    rungs = [
+        *([one for one in there if one.side is None and one.precision == precision] for precision in ORDER),
+        *([one for one in there if one.side == side] for side in sides),
+    ]
+    return (*found, *map(_rung, filter(None, rungs)))
+
+
+def _rung(alike: Sequence[Candidate]) -> Step:
+    """The quickest of them as a step."""
+    best = max(alike, key=lambda one: one.speedup.middle if one.speedup is not None else 0.0)
+    return Step(
+        name=f"{best.change.id} {best.precision}" + (f" at {best.side}" if best.side is not None else ""),
+        seconds=_seconds(best),
+        ratio=best.speedup,
+        accuracy=best.accuracy.treatment if best.accuracy is not None else None,
+        says=best.label,
+    )
 
 
 def _accuracy(candidates: Sequence[Candidate]) -> float | None:

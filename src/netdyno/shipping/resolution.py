@@ -1,0 +1,91 @@
+"""Smaller images (ledger A-112): what the module still gets right on them, and the best ways to run it tried at those that keep the limit."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from netdyno.errors import TargetError
+from netdyno.records.deployment import Candidate, Resolution
+from netdyno.shipping import accuracy
+from netdyno.shipping.journey import Journey
+from netdyno.shipping.screening import middle
+from netdyno.verdicts import shipping as verdicts
+
+# Ways that are tried at another resolution: at the smallest that keeps the limit, and at a larger one when they lose too much there.
+WAYS = 2
+# A sweep takes at most this share of what is left of the budget.
+SHARE = 0.25
+
+
+def swept(journey: Journey) -> Iterator[Resolution]:
+    """The module itself on smaller and smaller images, until one surely loses more than the limit. Nothing is exported for it."""
+    subject = journey.subject
+    sides = sorted({side for side in subject.release.sizes if side > 0}, reverse=True)
+    if not sides:
+        return
+    own = subject.example[0].shape[-1]
+    if subject.release.validation is None:
+        yield from (_left_out(side, own, "there is no validation data to judge it on") for side in sides)
+        return
+    limit = verdicts.drop_constraint(journey.plan).limit
+    ends = journey.clock() + SHARE * journey.left()
+    taken: list[float] = []
+    why = ""
+    for side in sides:
+        if not why and taken and journey.clock() + median(taken) > ends:
+            why = f"a look at the validation data takes {median(taken):.0f} s, and the budget has no room for one more"
+        if why:
+            yield _left_out(side, own, why)
+            continue
+        journey.says(f"the module on images of {side} pixels")
+        began = journey.clock()
+        seen = _looked_at(journey, side, own, limit)
+        taken.append(journey.clock() - began)
+        yield seen
+        if seen.accuracy is not None and seen.accuracy.decision == "broken":
+            why = f"{side} pixels lose too much already"
+
+
+def _looked_at(journey: Journey, side: int, own: int, limit: float) -> Resolution:
+    try:
+        there = journey.source(journey.at(side))
+    except TargetError as error:
+        return _left_out(side, own, f"{error.what}: {error.because}")
+    found = accuracy.guard(journey.subject, there.answers, limit=limit, level=journey.plan.level)
+    return Resolution(side=side, data=(side / own) ** 2, accuracy=found, says=found.says if found is not None else "")
+
+
+def _left_out(side: int, own: int, why: str) -> Resolution:
+    return Resolution(side=side, data=(side / own) ** 2, says=f"not tried: {why}")
+
+
+def proposals(
+    journey: Journey, candidates: Sequence[Candidate], resolutions: Sequence[Resolution]
+) -> Iterator[Candidate]:
+    """The quickest ways so far, at the smallest images that may keep the limit."""
+    quick = sorted((one for one in candidates if middle(one) and one.failed is None and one.side is None), key=middle)
+    for smallest in _kept(resolutions)[:1]:
+        yield from (_proposal(journey, way, smallest) for way in quick[: -WAYS - 1 : -1])
+
+
+def larger(journey: Journey, lost: Candidate, resolutions: Sequence[Resolution]) -> Iterator[Candidate]:
+    """The same way at the next larger images, for one that loses too much at its own."""
+    if lost.side is not None:
+        above = [one for one in _kept(resolutions) if one.side > lost.side]
+        yield from (_proposal(journey, lost, one) for one in above[:1])
+
+
+def _kept(resolutions: Sequence[Resolution]) -> list[Resolution]:
+    """Those that may keep the limit, the smallest first."""
+    there = [one for one in resolutions if one.accuracy is not None and one.accuracy.decision != "broken"]
+    return sorted(there, key=lambda one: one.side)
+
+
+def _proposal(journey: Journey, way: Candidate, at: Resolution) -> Candidate:
+    return Candidate(
+        change=way.change,
+        precision=way.precision,
+        origin=journey.at(at.side),
+        side=at.side,
+        running=way.running,
+        says=(f"images are resized to {at.side} pixels inside, {at.data:.3g} of the data",),
+    )
