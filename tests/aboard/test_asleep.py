@@ -6,6 +6,7 @@ import torch
 from tests.monitor.loops import data, finite, net, plain_step, train
 
 import netdyno
+from netdyno.aboard import forwards
 from netdyno.aboard.config import Config
 from netdyno.aboard.observe import BURST, Observer
 from netdyno.monitor import ride
@@ -209,6 +210,39 @@ def test_training_is_the_same_to_the_last_bit(tmp_path, everything):
     assert all(torch.equal(one, watched[name]) for name, one in weights.items())
     assert faded, "what reads values passed by here to the end"
     assert seen.observer.troubles == []
+
+
+def test_what_lies_within_a_model_passes_nothing_of_ours_once_it_is_known(tmp_path):
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = net(norm=True)
+
+        def forward(self, rows):
+            return self.inside(rows)
+
+    class Wrapped(Outer):
+        """Inherits the call."""
+
+    call, models = torch.nn.Module.__call__, (Outer(), Wrapped())
+    optimizers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in models]
+    loader = data()
+    with netdyno.watch(store=tmp_path, quiet=True) as watch:
+        while not watch.observer.narrowed:
+            for batch in loader:
+                for model, optimizer in zip(models, optimizers, strict=True):
+                    clipped(model, optimizer, batch)
+        assert watch.observer.narrowed == (Outer,)
+        assert torch.nn.Module.__call__ is call
+        assert Outer.__call__ is Wrapped.__call__ is not call
+        forwards.widen(watch.observer.replacements, watch.observer)
+        assert torch.nn.Module.__call__ is not call
+        assert "__call__" not in vars(Outer)
+        forwards.narrow(watch.observer.replacements, watch.observer)
+        assert watch.observer.narrowed == (Outer,)
+    assert torch.nn.Module.__call__ is Outer.__call__ is call
+    assert "__call__" not in vars(Outer)
+    assert watch.observer.troubles == []
 
 
 def test_an_evaluation_is_seen_in_a_sleep_and_training_goes_on_sleeping(tmp_path):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import steps
 from .account import EVALUATION, FORWARD, LOSS, RECOMPUTE
 from .patches import Patches
+from .reach import is_compiled
 from .vitals._base import Call
 
 if TYPE_CHECKING:
@@ -14,7 +15,47 @@ if TYPE_CHECKING:
 
 
 def patch(patches: Patches, observer: "Observer") -> None:
-    """Replace `Module.__call__` by one that looks only at calls that are in no other."""
+    """Replace `Module.__call__` by one that looks only at calls that are in no other; of `observer.narrowed` classes, where some are."""
+    import torch
+
+    for kind in observer.narrowed or (torch.nn.Module,):
+        patches.replace("module call", kind, "__call__", _maker(observer))
+
+
+def narrow(patches: Patches, observer: "Observer") -> None:
+    """From here on see only modules of classes that have been called at top level: those within them pass nothing of ours.
+
+    Forty modules in a model are forty calls that came by to learn that they are nobody's business. Compiled and scripted modules
+    stay as they are: what was compiled would be compiled again.
+    """
+    import torch
+
+    called = [module for known in list(observer.facts.known.values()) if (module := known.ref()) is not None]
+    if any(is_compiled(module) or isinstance(module, torch.jit.ScriptModule) for module in called):
+        return
+    kinds = {type(module) for module in called}
+    # What inherits from another of them without a call of its own is reached by that one's.
+    outer = {kind for kind in kinds if "__call__" in vars(kind) or kinds.isdisjoint(kind.__mro__[1:])}
+    if outer and outer != set(observer.narrowed):
+        _move(patches, observer, outer)
+
+
+def widen(patches: Patches, observer: "Observer") -> None:
+    """See all modules again."""
+    if observer.narrowed:
+        _move(patches, observer, set())
+
+
+def _move(patches: Patches, observer: "Observer", kinds: set[type]) -> None:
+    import torch
+
+    for kind in observer.narrowed or (torch.nn.Module,):
+        patches.drop(kind, ("__call__",))
+    observer.narrowed = tuple(kinds)
+    patch(patches, observer)
+
+
+def _maker(observer: "Observer") -> Any:
     import torch
 
     is_traced = torch.compiler.is_dynamo_compiling
@@ -31,7 +72,7 @@ def patch(patches: Patches, observer: "Observer") -> None:
 
         return __call__
 
-    patches.replace("module call", torch.nn.Module, "__call__", make)
+    return make
 
 
 class Outermost:

@@ -106,6 +106,8 @@ class Observer:
         self.paces: deque[float] = deque(maxlen=KEPT_PACES)  # what those take on a core
         self.burst_paces: deque[float] = deque(maxlen=KEPT_PACES // 4)  # and the others
         self.faded = False  # and what passed here most often, and is known by then, passes no more
+        self.narrowed: tuple[type, ...] = ()  # classes whose calls are seen then; none: those of all modules
+        self._bursts_begun = 0
         self._burst_began = self._burst_ran = self._rests_until = 0
         self.recent: deque[tuple[int, float]] = deque(maxlen=KEPT_RECENT)  # the last of them, for who reads them again
         self.update_ns: deque[int] = deque(maxlen=KEPT_TIMES)
@@ -496,6 +498,8 @@ class Observer:
                 self._rest(at - at % PERIOD + PERIOD)
         elif at - self._burst_began >= BURST:
             self._burst_ends()
+            if at >= FADES:
+                forwards.narrow(self._patches, self)
             self._rest(at + self.apart(at))
 
     def apart(self, at: int) -> int:
@@ -510,6 +514,11 @@ class Observer:
         return int(max(min(PERIOD - BURST, APART_NS / pace), min(at, max(wanted, min(LEAST_APART, APART_NS / pace)))))
 
     def _burst_begins(self) -> None:
+        self._bursts_begun += 1
+        if not self._bursts_begun & (self._bursts_begun - 1):
+            forwards.widen(
+                self._patches, self
+            )  # who has come since is met then, seldom: a class is not replaced in for ever
         self._burst_began, self._burst_ran = self.updates, self.ran() - self._told_apart()
 
     def _burst_ends(self) -> None:

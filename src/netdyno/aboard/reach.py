@@ -19,7 +19,7 @@ class Reach:
         import torch
         from torch.nn.modules.module import register_module_forward_pre_hook
 
-        if any(_is_compiled(module) for model in models for module in model.modules()):
+        if any(is_compiled(module) for model in models for module in model.modules()):
             return
         ran: set[int] = set()
 
@@ -53,5 +53,6 @@ class Reach:
         return ran, rested
 
 
-def _is_compiled(module: Any) -> bool:
+def is_compiled(module: Any) -> bool:
+    """Whether torch.compile made it, or compiled it in place."""
     return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
