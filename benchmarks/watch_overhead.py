@@ -1,4 +1,4 @@
-"""What watching costs a training run: on against off, in one process, in random order within rounds of turns.
+"""What watching costs a training run: on against off, in one process, in balanced order within rounds of turns.
 
     taskset -c 1 python benchmarks/watch_overhead.py --write docs/results/watch-overhead.md
 
@@ -16,9 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple
 
 import torch
@@ -308,20 +308,39 @@ def turn(update: Callable[[], None], least_s: float) -> Turn:
     return Turn((time.process_time() - running) / done, (time.perf_counter() - began) / done, median(each) / 1e9)
 
 
+def orders(count: int, chance: random.Random) -> Iterator[list[int]]:
+    """Without end, orders in which each comes behind each other equally often (Williams 1949): what one leaves in the caches meets all alike.
+
+    >>> first = [order for order, _ in zip(orders(4, random.Random(0)), range(4))]
+    >>> len({pair for order in first for pair in zip(order, order[1:])})
+    12
+    """
+    zigzag = [at // 2 if at % 2 == 0 else count - 1 - at // 2 for at in range(count)]
+    square = [[(one + shift) % count for one in zigzag] for shift in range(count)]
+    if count % 2:
+        square += [order[::-1] for order in square]
+    while True:
+        names = chance.sample(range(count), count)
+        for order in chance.sample(square, len(square)):
+            yield [names[one] for one in order]
+
+
 def rounds_of(loop: Loop, riders: list[Rider], *, rounds: int, seed: int, least_s: float) -> dict[str, list[Turn]]:
-    """One turn of each rider in each round, in random order."""
-    order = random.Random(seed)
+    """One turn of each rider in each round, in balanced order."""
     found: dict[str, list[Turn]] = {rider.name: [] for rider in riders}
-    mixed = list(riders)
-    for _ in range(rounds):
-        order.shuffle(mixed)
-        for rider in mixed:
+    for order, _ in zip(orders(len(riders), random.Random(seed)), range(rounds), strict=False):
+        for rider in (riders[at] for at in order):
             update = rider.on(loop)
             for _ in range(WARM):
                 update()
             found[rider.name].append(turn(update, least_s))
             rider.off()
     return found
+
+
+def between(one: Sequence[Turn], other: Sequence[Turn]) -> list[Turn]:
+    """The middle of two turns of each round."""
+    return [Turn(*(fmean(pair) for pair in zip(*turns, strict=True))) for turns in zip(one, other, strict=True)]
 
 
 def again() -> Rider:
@@ -348,17 +367,21 @@ def rows(name: str, kinds: list[str], *, rounds: int, seed: int, least_s: float,
     with tempfile.TemporaryDirectory() as store:
         # One process has one watch at a time: everything comes after, beside turns of its own without.
         watches = [Watched(store, everything=kind == "everything") for kind in kinds]
-        riders = [[again(), *(rivals() if beside else ())], []]
-        lines = []
-        for at, (watched, others) in enumerate(zip(watches, riders, strict=False)):
-            bursts = InBursts(watched)
-            found = rounds_of(loop, [Rider(), watched, bursts, *others], rounds=rounds, seed=seed + at, least_s=least_s)
+        others, lines = rivals() if beside else [], []
+        for at, watched in enumerate(watches):
+            bursts, twice = InBursts(watched), again()
+            riders = [Rider(), twice, watched, bursts, *others]
+            found = rounds_of(loop, riders, rounds=rounds, seed=seed + at, least_s=least_s)
             share = bursts.share
             watched.end()
             off, dear = found.pop("off"), found.pop(bursts.name)
+            lines.append(line(loop.name, twice.name, found[twice.name], off))
+            # Two turns without in each round: their mean is the better yardstick.
+            off = between(off, found.pop(twice.name))
             found[watched.name] = mixed(found[watched.name], dear, share)
             found[f"{bursts.name} ({share:.1%} of updates)"] = dear
             lines += [line(loop.name, kind, turns, off) for kind, turns in found.items()]
+            others = []
     return lines
 
 
@@ -491,7 +514,7 @@ def device() -> str:
 HEAD = """# What watching costs
 
 `python benchmarks/watch_overhead.py --rounds {rounds}` on {device}, load average {load:.1f} at the beginning. In one process, turns of
-at least half a second with the watch on and off (and off once more, A/A), in random order within each round; a watch goes on from
+at least half a second with the watch on and off (and off once more, A/A), in balanced order within each round (Williams); a watch goes on from
 turn to turn. Times are the process's on its core, all threads; Hodges–Lehmann estimates with their 95 % intervals. The middle update is
 the training thread's median in each turn, which other programs blur less and rare looks don't reach. A watch comes in two parts,
 measured apart and put together by their shares of updates: asleep, and in bursts, where all looks are. Beside it

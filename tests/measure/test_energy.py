@@ -13,10 +13,30 @@ def test_a_counter_that_may_not_be_read_is_not_taken_for_one(tmp_path):
     assert "not readable for this user" in energy.said(tmp_path)
 
 
-def test_a_counter_is_read_in_joules(tmp_path):
-    (tmp_path / "intel-rapl:0").mkdir()
+def counted(tmp_path, value):
+    (tmp_path / "intel-rapl:0").mkdir(exist_ok=True)
     file = tmp_path / "intel-rapl:0" / "energy_uj"
-    file.write_text("2500000\n")
-    assert energy.counter(tmp_path) == file
-    assert energy.joules(file) == 2.5
-    assert "counted by" in energy.said(tmp_path)
+    file.write_text(f"{value}\n")
+    return file
+
+
+def test_what_is_spent_is_told_in_joules(tmp_path):
+    file = counted(tmp_path, 2_500_000)
+    with energy.spending(tmp_path) as spent:
+        file.write_text("6500000\n")
+    assert spent.joules == 4.0
+    assert energy.said(tmp_path) == f"counted by `{file}`"
+
+
+def test_a_counter_that_began_again_is_counted_on(tmp_path):
+    file = counted(tmp_path, 9_000_000)
+    (tmp_path / "intel-rapl:0" / "max_energy_range_uj").write_text("10000000\n")
+    with energy.spending(tmp_path) as spent:
+        file.write_text("500000\n")
+    assert spent.joules == 1.5
+
+
+def test_nothing_is_made_up_where_nothing_counts(tmp_path):
+    with energy.spending(tmp_path) as spent:
+        pass
+    assert spent.joules is None

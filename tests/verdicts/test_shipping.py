@@ -140,3 +140,14 @@ def test_cpu_time_can_be_what_is_minimised():
     frugal = candidate("frugal", 0.004)
     frugal = msgspec.structs.replace(frugal, latency=(msgspec.structs.replace(frugal.latency[0], cpu_s=0.003),))
     assert shipping.choose([hungry, frugal], plan).winner == 1
+
+
+def test_energy_is_an_upper_bound_so_that_more_than_the_limit_breaks_nothing():
+    import msgspec
+
+    plan = ShipPlan(objective=parse("energy<=50mJ"), max_drop=0.005)
+    found = {}
+    for joules in (0.02, 0.08, None):
+        made = msgspec.structs.replace(candidate("one", 0.01), energy_j=joules)
+        found[joules] = next(one.ok for one in shipping.judged(made, plan) if one.constraint.quantity == "energy")
+    assert found == {0.02: True, 0.08: None, None: None}

@@ -1,7 +1,8 @@
 """Whether this machine counts the energy it spends. Where it does not, that is said; no number is made up."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 POWERCAP = Path("/sys/class/powercap")
@@ -18,9 +19,29 @@ def counter(folder: Path = POWERCAP) -> Path | None:
     return None
 
 
-def joules(file: Path) -> float:
-    """What the counter has reached, in joules; two readings are subtracted."""
-    return int(file.read_text()) / 1e6
+class Spent:
+    """Joules between the begin and the end of `spending`; None where nothing counts them."""
+
+    joules: float | None = None
+
+
+@contextmanager
+def spending(folder: Path = POWERCAP) -> Iterator[Spent]:
+    """What the processor package spends inside, of all programs together: an upper bound for any of them."""
+    spent, file = Spent(), counter(folder)
+    before = _microjoules(file)
+    yield spent
+    after = _microjoules(file)
+    if file is not None and before is not None and after is not None:
+        # The counter begins again at its largest value.
+        most = 0 if after >= before else _microjoules(file.with_name("max_energy_range_uj")) or 0
+        spent.joules = max(0, after - before + most) / 1e6
+
+
+def _microjoules(file: Path | None) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(file.read_text()) if file is not None else None
+    return None
 
 
 def said(folder: Path = POWERCAP) -> str:

@@ -147,7 +147,8 @@ def _winner(shipment: Shipment, winner: Candidate) -> Iterable[info.Fact]:
         yield info.Fact("also", says)
     if shipment.roofline:
         yield info.Fact("roofline", shipment.roofline)
-    yield info.Fact("energy", shipment.energy)
+    spent = f"at most {1e3 * winner.energy_j:.3g} mJ an answer, " if winner.energy_j is not None else ""
+    yield info.Fact("energy", f"{spent}{shipment.energy}")
     if shipment.package:
         yield info.Fact("package", f"{shipment.package}; netdyno serve {shipment.package}")
 

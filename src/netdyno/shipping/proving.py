@@ -7,7 +7,7 @@ from statistics import median
 from msgspec.structs import replace
 
 from netdyno.errors import ArmError
-from netdyno.measure import host
+from netdyno.measure import energy, host
 from netdyno.measure.latency import Burst
 from netdyno.records.deployment import Candidate, Running
 from netdyno.records.trial import Guard, Parity
@@ -120,6 +120,7 @@ class Taken:
         self.load_s: list[float] = []
         self.first_s: list[float] = []
         self.memory: list[int] = []
+        self.joules: list[float] = []
 
 
 def _together(journey: Journey, finalists: Sequence[Candidate], eager: Running) -> tuple[Candidate, ...]:
@@ -157,7 +158,11 @@ def _one_spawn(
         taken.parts.append(
             race.paired(control_side, process, rows=rows, pairs=PAIRS, chance=journey.chance, spawn=spawn, clean=clean)
         )
-        taken.calls.append(process.burst(rows, CALLS_S / SPAWNS, least=50, most=-(-CALLS // SPAWNS)))
+        with energy.spending() as spent:
+            calls = process.burst(rows, CALLS_S / SPAWNS, least=50, most=-(-CALLS // SPAWNS))
+        taken.calls.append(calls)
+        if spent.joules is not None:
+            taken.joules.append(spent.joules / len(calls.seconds))
         taken.memory.append(process.memory())
 
 
@@ -191,6 +196,7 @@ def _told(journey: Journey, candidate: Candidate, taken: Taken) -> Candidate:
         load_s=median(taken.load_s),
         first_s=median(taken.first_s),
         memory_bytes=max(taken.memory),
+        energy_j=median(taken.joules) if taken.joules else None,
     )
     return replace(candidate, met=verdicts.judged(candidate, plan))
 

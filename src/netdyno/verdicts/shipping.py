@@ -51,6 +51,8 @@ def judged(candidate: Candidate, plan: ShipPlan) -> tuple[Met, ...]:
         values["cold"] = candidate.load_s
     if candidate.first_s is not None:
         values["first"] = candidate.first_s
+    if candidate.energy_j is not None:
+        values["energy"] = Interval(middle=candidate.energy_j, low=0.0, high=candidate.energy_j, level=plan.level)
     single = latency_of(candidate, plan.rows)
     known = single.percentiles if single is not None else ()
     rest = [one for one in plan.objective if one.quantity != "drop"]
