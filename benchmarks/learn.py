@@ -1,16 +1,18 @@
 """Does a staged search beat a sensible start, and Optuna alone on the same space with as many updates?
 
-    python benchmarks/learn.py --root FOLDER [--only digits] [--minutes 5] [--seeds 5] [--write docs/results/learn.md]
+    python benchmarks/learn.py --root FOLDER [--only digits] [--runs 60 200] [--searches 5] [--write docs/results/learn.md]
 
-Four small workloads, each with training, validation and test samples. The search and Optuna see training and validation;
-Optuna alone (TPE with median pruning, one seed a trial, all knobs of all stages at once) gets exactly the updates that the search
-spent, its ladder included. Then the start and both recipes train under fresh seeds and are judged on the test samples: differences
-are paired by seed, with Student's 95 % interval. Whatever is done is kept in FOLDER and not done again.
+Small workloads, each with training, validation and test samples. A budget is so many trainings of the start, counted in
+updates: nothing here depends on how busy the machine is. The search and Optuna see training and validation; Optuna alone (TPE that draws
+numbers together, median pruning, one seed a trial, all knobs of all stages at once, the start as its first trial) gets exactly the updates that
+the search spent, its walks, its confirmations and its ladder included. Each pair of searches has seeds of its own. Then the start and both recipes
+train under fresh seeds and are judged on the test samples. A search counts once, by the mean of its fresh seeds; differences are paired by
+search, with Student's 95 % interval, so that the luck of a search is in it. Whatever is done is kept in FOLDER and not done again.
 """
 
 import argparse
-import time
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -187,9 +189,11 @@ NAMES = {"digits": "DIGITS", "fashion": "FASHION_MNIST", "text": "TEXT", "tailed
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of one workload."""
+    """What is kept of one pair of searches."""
 
     name: str
+    runs: int  # the budget, in trainings of the start
+    search: int
     updates: int
     trials: int
     staged: tuple[Change, ...]
@@ -197,27 +201,44 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     scores: dict[str, tuple[float, ...]]  # on the test samples, by side and fresh seed
 
 
-def benched(name: str, folder: Path, *, minutes: float, seeds: int) -> Row:
-    """One workload, from the search to the test samples."""
+class Meter:
+    """Trains, and counts updates: they are this bench's clock."""
+
+    def __init__(self, spent: int = 0) -> None:
+        self.spent = spent
+
+    def train(self, setup: Any, **told: Any) -> Run:
+        run = train(setup, **told)
+        self.spent += run.updates
+        return msgspec.structs.replace(run, seconds=float(run.updates))
+
+    def clock(self) -> float:
+        """Updates so far."""
+        return float(self.spent)
+
+
+def benched(name: str, folder: Path, *, runs: int, search: int, seeds: int) -> Row:
+    """One workload under one budget, from the search to the test samples."""
     kept = folder / "row.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Row)
     workload, splits = SUBJECTS[name]
-    study = staged(name, folder, minutes=minutes)
+    study = staged(name, folder, runs=runs, seed=search)
     spent = sum(run.updates for run in study.runs)
-    print(
-        f"{name}: {len(study.runs)} runs of {spent} updates; kept {[change.label for change in study.recipe]}",
-        flush=True,
-    )
-    alone, trials = by_optuna(workload, folder, updates=spent)
-    print(f"{name}: Optuna alone, {trials} runs; best {[change.label for change in alone]}", flush=True)
+    alone, trials = by_optuna(workload, folder, updates=spent, seed=search)
     judge = replace(workload, val=lambda: splits()[2])
     sides = {"start": (), "staged": study.recipe, "alone": alone}
-    scores = {
-        side: tuple(final(workload, judge, recipe, FRESH + at) for at in range(seeds)) for side, recipe in sides.items()
-    }
-    row = Row(name=name, updates=spent, trials=trials, staged=study.recipe, alone=alone, scores=scores)
+    fresh = [FRESH + 100 * search + at for at in range(seeds)]
+    scores = {side: tuple(final(workload, judge, recipe, seed) for seed in fresh) for side, recipe in sides.items()}
+    row = Row(
+        name=name, runs=runs, search=search, updates=spent, trials=trials, staged=study.recipe, alone=alone, scores=scores
+    )  # fmt: skip
     kept.write_bytes(msgspec.json.encode(row))
+    means = {side: round(fmean(each), 4) for side, each in scores.items()}
+    print(
+        f"{name}, {runs} runs, search {search}: {spent} updates, {means}\n  {words(study.recipe)}\n  {words(alone)}",
+        flush=True,
+    )
     return row
 
 
@@ -234,30 +255,28 @@ def final(workload: Workload, judge: Workload, recipe: tuple[Change, ...], seed:
     return evaluated(judge, model, setup.forward, feed, torch.device("cpu")).score
 
 
-def staged(name: str, folder: Path, *, minutes: float) -> Study:
-    """The search, from where it was left. Its budget is in seconds of the processor: others work on this machine too."""
+def staged(name: str, folder: Path, *, runs: int, seed: int) -> Study:
+    """The search, from where it was left."""
     shelf = Documents(folder)
     there = [line for line in shelf.list(Study) if line.broken is None]
     earlier = shelf.load(Study, there[0].id) if there else None
     if earlier is not None and earlier.finished:
         return earlier
+    meter = Meter()
+    plan = StudyPlan(
+        budget_s=float(runs * SUBJECTS[name][0].steps), seed=seed, seeds=tuple(20 * seed + at for at in range(1, 6))
+    )
+    reference = f"{Path(__file__).resolve()}:{NAMES[name]}"
     return search.learn(
-        f"{Path(__file__).resolve()}:{NAMES[name]}", StudyPlan(budget_s=60 * minutes), store=shelf, resume=earlier,
-        clock=time.process_time,
+        reference, plan, store=shelf, resume=earlier, trainer=meter.train, clock=meter.clock
     )  # fmt: skip
 
 
-def by_optuna(workload: Workload, folder: Path, *, updates: int) -> tuple[tuple[Change, ...], int]:
+def by_optuna(workload: Workload, folder: Path, *, updates: int, seed: int) -> tuple[tuple[Change, ...], int]:
     """The best recipe that Optuna finds with that many updates on the whole space, and how many runs it made."""
     log = folder / "alone.jsonl"
     runs = [msgspec.json.decode(line, type=Run) for line in log.read_bytes().splitlines()] if log.exists() else []
-    spent = sum(run.updates for run in runs)
-
-    def counting(setup: Any, **told: Any) -> Run:
-        nonlocal spent
-        run = train(setup, **told)
-        spent += run.updates
-        return run
+    meter = Meter(sum(run.updates for run in runs))
 
     def keep(run: Run) -> None:
         with log.open("ab") as file:
@@ -265,33 +284,30 @@ def by_optuna(workload: Workload, folder: Path, *, updates: int) -> tuple[tuple[
 
     # Updates are its time: the deadline is what the staged search spent.
     trainings = Trainings(
-        setup=setup_of(workload),
-        kept=keep,
-        runs=runs,
-        trainer=counting,
-        clock=lambda: float(spent),
-        deadline=float(updates),
-    )
+        setup=setup_of(workload), kept=keep, runs=runs, trainer=meter.train, clock=meter.clock, deadline=float(updates),
+    )  # fmt: skip
     found = joint.search(
-        trainings, dict(catalogue()), (), stage="optim", seeds=(1,), name="alone", folder=folder, seed=0, trials=MOST_TRIALS,
+        trainings, dict(catalogue()), (), stage="optim", seeds=(20 * seed + 1,), name="alone", folder=folder, seed=seed,
+        trials=MOST_TRIALS, first=((),),
     )  # fmt: skip
     return (found[0] if found else ()), len(trainings.runs)
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as markdown."""
+    """The rows as markdown, a line for each workload and budget."""
     lines = [
-        "| workload | start | staged search | Optuna alone | staged − start | staged − Optuna | updates each |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| workload | trainings | searches | start | staged search | Optuna alone | staged − start | staged − Optuna |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
+    groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
-        means = [f"{fmean(row.scores[side]):.4f}" for side in ("start", "staged", "alone")]
-        told = [difference(row.scores["staged"], row.scores[side]) for side in ("start", "alone")]
-        lines.append(f"| {row.name} | {' | '.join((*means, *told))} | {row.updates:,} |")
-    recipes = [
-        f"- {row.name}: staged {words(row.staged)}; Optuna alone ({row.trials} runs) {words(row.alone)}" for row in rows
-    ]
-    return "\n".join((*lines, "", "What each kept:", "", *recipes, ""))
+        groups.setdefault((row.name, row.runs), []).append(row)
+    for (name, runs), mine in groups.items():
+        by_side = {side: [fmean(row.scores[side]) for row in mine] for side in ("start", "staged", "alone")}
+        means = [f"{fmean(each):.4f}" for each in by_side.values()]
+        told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
+        lines.append(f"| {name} | {runs} | {len(mine)} | {' | '.join((*means, *told))} |")
+    return "\n".join((*lines, ""))
 
 
 def words(recipe: tuple[Change, ...]) -> str:
@@ -299,9 +315,12 @@ def words(recipe: tuple[Change, ...]) -> str:
     return ", ".join(f"`{change.label}`" for change in recipe) or "nothing"
 
 
-def difference(ours: tuple[float, ...], theirs: tuple[float, ...]) -> str:
-    """Paired by seed, with its interval and what may be said."""
-    found = t_interval([one - other for one, other in zip(ours, theirs, strict=True)], LEVEL)
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Paired by search, with its interval and what may be said."""
+    apart = [one - other for one, other in zip(ours, theirs, strict=True)]
+    if len(apart) < 2:
+        return f"{fmean(apart):+.4f}"
+    found = t_interval(apart, LEVEL)
     said = "better" if found.low > 0 else "worse" if found.high < 0 else "not distinguishable"
     return f"{found.middle:+.4f} ({found.low:+.4f} to {found.high:+.4f}), {said}"
 
@@ -310,18 +329,20 @@ def main() -> None:
     """The table, on the terminal and in a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--only", action="append", choices=sorted(SUBJECTS))
-    parser.add_argument("--minutes", type=float, default=4.0, help="of the processor, for the search of one workload")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", choices=sorted(SUBJECTS), default=list(SUBJECTS))
+    parser.add_argument("--runs", nargs="+", type=int, default=[60, 200], help="budgets, in trainings of the start")
+    parser.add_argument("--searches", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="fresh trainings of what each search found")
     parser.add_argument("--write", type=Path)
     told = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
-    for name in told.only or SUBJECTS:
-        folder = told.root / name
+    for at, runs, name in itertools.product(range(told.searches), told.runs, told.only):
+        folder = told.root / f"{name}-{runs}-{at}"
         folder.mkdir(parents=True, exist_ok=True)
-        rows.append(benched(name, folder, minutes=told.minutes, seeds=told.seeds))
-        print(table(rows), flush=True)
+        rows.append(benched(name, folder, runs=runs, search=at, seeds=told.seeds))
+    rows.sort(key=lambda row: (list(SUBJECTS).index(row.name), row.runs))
+    print(table(rows), flush=True)
     if told.write is not None:
         intro = " ".join((__doc__ or "").split("\n\n")[2].split())
         told.write.write_text(f"# Staged search, start, and Optuna alone\n\n{intro}\n\n{table(rows)}", encoding="utf-8")

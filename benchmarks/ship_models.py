@@ -2,8 +2,8 @@
 
 `netdyno deploy benchmarks/ship_models.py:ResNet18`. The first use trains the model for some minutes and keeps its weights below
 `.netdyno/ship-models`; nothing is downloaded. Images are Fashion-MNIST's, doubled in size and tiled, so that a network that averages over
-the picture can be trained on a part of it: a tile is 64 wide, a multiple of every stride. They are trained at half to whole size, as with random
-resized crops, so that smaller pictures can be tried; doubling adds no detail, so half the size holds all there is. Texts are pieces of 128 bytes of Python's own library, and the question is
+the picture can be trained on a part of it: a tile is 64 wide, a multiple of every stride. They are trained at half to whole size, as random
+resized crops do, so that smaller pictures can be tried; doubling adds no detail, so half the size holds all there is. Texts are pieces of 128 bytes of Python's own library, and the question is
 which package they are of.
 """
 
@@ -11,6 +11,7 @@ import json
 import os
 import random
 import sysconfig
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -189,32 +190,46 @@ def trained(name: str, make, learn) -> nn.Module:
 
 
 def learn_images(model: nn.Module) -> None:
-    """Some epochs on single tiles, a hundred steps on 2 x 2, then running statistics of whole pictures; at half to whole size by chance."""
+    """Single tiles and 2 x 2 at half size by turns; then whole pictures at half to whole size, on running statistics that stand.
+
+    A batch of one size has statistics of its own, and a running mean suits none of the sizes: weights have to learn with what they will run with.
+    """
     chance = random.Random(0)
 
-    def scaled(rows: Tensor, tiles: int) -> Tensor:
-        whole = tiled(images[rows], tiles)
-        side = round(whole.shape[-1] * chance.choice((1.0, *(one / 224 for one in SIDES))) / 8) * 8
-        return bilinear(whole, side)
+    def near_or_far(rows: Tensor) -> Tensor:
+        if chance.random() < 0.5:
+            return tiled(images[rows], 1)
+        return bilinear(tiled(images[rows], 2), 64)
+
+    def scaled(tiles: int) -> Callable[[Tensor], Tensor]:
+        def pictures(rows: Tensor) -> Tensor:
+            whole = tiled(images[rows], tiles)
+            return bilinear(whole, round(whole.shape[-1] * chance.choice((224, *SIDES)) / 224 / 8) * 8)
+
+        return pictures
+
+    def learned(pictures: Callable[[Tensor], Tensor], steps: int, rate: float, size: int = 32, **told) -> None:
+        _learn(
+            model, lambda rows: (pictures(rows), labels[rows]), count=TRAIN, size=size, steps=steps, rate=rate, **told
+        )
 
     images, labels = clothes._part("train", TRAIN)
-    epochs = 7 if sum(parameter.numel() for parameter in model.parameters()) > 5e6 else 16
+    large = sum(parameter.numel() for parameter in model.parameters()) > 5e6
     model.to(memory_format=torch.channels_last)
-    rest = {"count": TRAIN, "size": 32}
-    _learn(model, lambda rows: (scaled(rows, 1), labels[rows]), steps=epochs * (TRAIN // 32), rate=2e-3, **rest)
-    _learn(model, lambda rows: (scaled(rows, 2), labels[rows]), steps=100, rate=3e-4, **rest)
-    model.to(memory_format=torch.contiguous_format)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.reset_running_stats()
-            module.momentum = None
-    model.train()
+    learned(near_or_far, 600 if large else 2000, 2e-3)
+    if large:
+        learned(scaled(2), 400, 1e-3)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
     with torch.no_grad():
         for at in range(0, 320, 32):
-            model(scaled(torch.arange(at, at + 32), 4))
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = 0.1
+            model(scaled(4)(torch.arange(at, at + 32)))
+    learned(scaled(4), 200 if large else 900, 1e-4 if large else 1e-3, size=16, frozen=norms)
+    model.to(memory_format=torch.contiguous_format)
+    for norm in norms:
+        norm.momentum = 0.1
 
 
 def learn_texts(model: nn.Module) -> None:
@@ -223,11 +238,15 @@ def learn_texts(model: nn.Module) -> None:
     _learn(model, lambda at: (rows[at], labels[at]), count=len(rows), size=32, steps=3 * (len(rows) // 32), rate=5e-4)
 
 
-def _learn(model: nn.Module, batch, *, count: int, size: int, steps: int, rate: float) -> None:
+def _learn(
+    model: nn.Module, batch, *, count: int, size: int, steps: int, rate: float, frozen: Sequence[nn.Module] = ()
+) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     generator = torch.Generator().manual_seed(0)
     model.train()
+    for module in frozen:
+        module.eval()
     for step in range(steps):
         if step % (count // size) == 0:
             order = torch.randperm(count, generator=generator)

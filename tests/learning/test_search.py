@@ -200,12 +200,26 @@ def test_every_run_is_on_disk_before_the_next_begins(tmp_path, clock):
     assert len(shelf.load(Study).runs) == 7
 
 
-def test_what_does_not_fit_into_its_stage_is_left_out_aloud(tmp_path, clock):
-    study = learned(tmp_path, clock, budget_s=20.0)
-    sweep = next(each for each in study.sweeps if each.knob == "sharpness")
-    assert sweep.verdict == "not run"
-    assert "are left of its stage" in sweep.says
-    assert study.recipe == ()
+def test_where_the_stages_could_ask_few_of_their_knobs_the_search_over_all_gets_the_time(tmp_path, clock):
+    pytest.importorskip("optuna")
+    study = learned(tmp_path, clock, budget_s=30.0)
+    alone = [each for each in study.sweeps if each.knob != together.JOINT]
+    assert [each.verdict for each in alone if each.knob in ("sharpness", "placebo")] == ["not run", "not run"]
+    assert "are left of its stage" in next(each.says for each in alone if each.knob == "sharpness")
+    assert {run.knob for run in study.runs} == {"start", "joint"}
+    assert [change.id for change in study.recipe] == ["sharpness"]
+    assert clock.now <= 30.0 + 10.0  # a proof that was begun is finished
+
+
+def test_the_proof_takes_the_start_and_the_ladder_from_runs_that_are_there(tmp_path, clock):
+    pytest.importorskip("optuna")
+    log = []
+    study = learned(tmp_path, clock, budget_s=30.0, log=log)
+    seeds = together.proof_seeds(study.plan)
+    assert sorted(seed for _, seed, recipe in log if recipe == ()) == sorted(
+        (1, *seeds)
+    )  # 1 chooses, and is the first trial
+    assert [rung.name for rung in study.ladder] == ["start", "1 searched together"]
 
 
 def test_regularisers_wait_for_the_split_test(tmp_path, clock):
@@ -259,6 +273,8 @@ def test_a_start_that_does_not_train_is_an_error_in_three_lines(tmp_path, clock)
 def test_the_level_of_one_confirmation_pays_for_all_of_them(clock):
     few, all_ = StudyPlan(only=("placebo",)), StudyPlan()
     assert 0.95 < search.level_of(few) < search.level_of(all_) < 1.0
+    wrong = [(1 - level) / 2 for level in (search.level_of(all_), search.level_of_whole(all_))]
+    assert search.LOOKS * (len(KINDS) * wrong[0] + wrong[1]) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("width", [50, 100])
@@ -351,8 +367,32 @@ def test_the_luckiest_under_one_seed_loses_to_its_neighbour_on_the_others(clock)
         (Change(id="sharpness", settings={"value": 10.0}),),
         (Change(id="sharpness", settings={"value": 1.0}),),
     )
-    assert joint.best_of_several(field, (lucky, good), (), stage="optim", seeds=(2, 3, 4)) == good
-    assert joint.best_of_several(field, (lucky,), (), stage="optim", seeds=(2, 3, 4)) == ()
+    for one in (lucky, good):
+        field.run(one, 1, stage="optim", knob="joint")
+    raced = {"first": 1, "stage": "optim", "seeds": (2, 3, 4)}
+    assert joint.best_of_several(field, (lucky, good), **raced) == good
+    assert joint.best_of_several(field, (), **raced) is None
+
+
+def test_a_race_that_runs_out_of_time_ends_with_who_led_when_all_had_run_alike(clock):
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    bad, good = (Change(id="sharpness", settings={"value": 10.0}),), (Change(id="sharpness", settings={"value": 1.0}),)
+    for one in (bad, good):
+        field.run(one, 1, stage="optim", knob="joint")
+    field.deadline = clock.now + 3.5  # seed 2 for both, seed 3 for one
+    assert joint.best_of_several(field, (bad, good), first=1, stage="optim", seeds=(2, 3, 4)) == good
+    assert len(field.known_scores(good)) == 3
+
+
+def test_as_many_race_as_there_is_time_for(clock):
+    field = trainings.Trainings(setup=None, kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    recipes = [(Change(id="sharpness", settings={"value": float(value)}),) for value in range(1, 9)]
+    for one in recipes:
+        field.run(one, 1, stage="optim", knob="joint")
+    told = {"first": 1, "most": 6}
+    assert joint.affordable(field, recipes, seconds=100.0, **told) == 6
+    assert joint.affordable(field, recipes, seconds=8.5, **told) == 4  # two seconds each
+    assert joint.affordable(field, recipes, seconds=1.0, **told) == 0
 
 
 def test_a_recipe_that_was_searched_as_a_whole_is_one_rung(tmp_path, clock, monkeypatch):

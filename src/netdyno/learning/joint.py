@@ -1,6 +1,5 @@
 """Many knobs at once, by Optuna: what one knob at a time cannot find."""
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
@@ -8,38 +7,25 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from netdyno.knobs._base import Setup, read, turned, written
-from netdyno.learning.sweep import race, with_change
+from netdyno.knobs._base import Setup, read
+from netdyno.learning.proposals import SPREAD, Done, Proposals
+from netdyno.learning.space import Dimension, Recipe, asked, drawn, expressible, space
 from netdyno.learning.trainings import TimeIsUpError, Trainings
 from netdyno.progress import Event
 from netdyno.records.study import Run, Stage
 from netdyno.records.trial import Change
-from netdyno.verdicts import study as verdicts
 
-# How far beyond the settings that a knob offers the search may go, either way.
-BEYOND = 3.0
-# Trials before TPE begins to draw conclusions; the first are spread out.
-SPREAD = 10
 # A recipe that warms up is behind at its first evaluations, and not for that worse at its end: nobody is given up before so many.
 PATIENCE = 2
+# Trials near recipes that stand are mostly as good as these: only the best so many per cent at a point of their course go on.
+KEPT = 25.0
+MEDIAN = 50.0
 # So many trials in a row that were made before: the space is small, and searched.
 REPEATED = 20
 # Seeds on which a change is left out of a recipe before it stays in for good.
 LEAST_SEEDS = 2
-
-Recipe = tuple[Change, ...]
-
-
-class Dimension(NamedTuple):
-    """What may vary of a knob: one of several settings, or its only number between two bounds on a log axis."""
-
-    knob: str
-    changes: tuple[Change, ...]
-    field: str | None = None
-    low: float = 0.0
-    high: float = 0.0
 
 
 def unavailable() -> str | None:
@@ -49,67 +35,6 @@ def unavailable() -> str | None:
     except ImportError:
         return "optuna is not installed: `pip install 'netdyno[learn]'`"
     return None
-
-
-def space(
-    kinds: dict[str, type[Any]], trainings: Trainings, recipe: Recipe, *, also: Sequence[Recipe] = ()
-) -> tuple[Dimension, ...]:
-    """What knobs offer on top of a recipe, and their settings in the recipes `also`."""
-    setup = turned(recipe, trainings.setup)
-    found = []
-    for name, kind in kinds.items():
-        # A knob's first setting may make no sense where another does: each is asked.
-        changes = [written(one) for one in kind().settings(setup) if one.refuses(setup) is None]
-        there = [change for other in also for change in other if change.id == name]
-        if changes or there:
-            found.append(_dimension(name, kind, changes, there))
-    return tuple(found)
-
-
-def _dimension(name: str, kind: type[Any], changes: Sequence[Change], there: Sequence[Change]) -> Dimension:
-    numbers = [each.name for each in dataclasses.fields(kind) if each.type in (float, "float")]
-    varying = [
-        field for change in changes[:1] for field in change.settings if len({c.settings[field] for c in changes}) > 1
-    ]
-    if len(varying) == 1 and varying[0] in numbers and len(changes) > 2:
-        values = [float(change.settings[varying[0]]) for change in changes]  # type: ignore[arg-type]
-        if min(values) > 0 and max(values) / min(values) >= 3:
-            return Dimension(name, tuple(changes), varying[0], min(values) / BEYOND, max(values) * BEYOND)
-    return Dimension(
-        name, (*changes, *(change for at, change in enumerate(there) if change not in (*changes, *there[:at])))
-    )
-
-
-def drawn(trial: Any, space: Sequence[Dimension], recipe: Recipe) -> Recipe:
-    """A recipe that an Optuna trial suggests; "as it stands" is among the choices of each knob."""
-    for dimension in space:
-        if dimension.field is not None:
-            moved = trial.suggest_categorical(f"{dimension.knob}?", [False, True])
-            # Asked also where it is not moved: TPE sees numbers together only that are there in every trial.
-            value = trial.suggest_float(dimension.knob, dimension.low, dimension.high, log=True)
-            if moved:
-                settings = {**dimension.changes[0].settings, dimension.field: float(f"{value:.3g}")}
-                recipe = with_change(recipe, Change(id=dimension.changes[0].id, settings=settings))
-        else:
-            at = trial.suggest_categorical(dimension.knob, list(range(-1, len(dimension.changes))))
-            if at >= 0:
-                recipe = with_change(recipe, dimension.changes[at])
-    return recipe
-
-
-def asked(recipe: Recipe, space: Sequence[Dimension]) -> dict[str, Any]:
-    """What a trial has to draw to suggest that recipe."""
-    there = {change.id: change for change in recipe}
-    found: dict[str, Any] = {}
-    for dimension in space:
-        change = there.get(dimension.knob)
-        if dimension.field is None:
-            found[dimension.knob] = dimension.changes.index(change) if change in dimension.changes else -1
-            continue
-        found[f"{dimension.knob}?"] = change is not None
-        value: Any = math.sqrt(dimension.low * dimension.high) if change is None else change.settings[dimension.field]
-        found[dimension.knob] = min(dimension.high, max(dimension.low, float(value)))
-    return found
 
 
 def sensible(recipe: Recipe, setup: Setup) -> Recipe:
@@ -134,14 +59,19 @@ def search(
     seed: int,
     trials: int,
     first: Sequence[Recipe] = (),
+    near: Sequence[Recipe] = (),
 ) -> tuple[Recipe, ...]:
     """Recipes that TPE finds, the highest mean score over `seeds` first; it begins with those in `first`.
 
-    Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
+    With `near`, its trials are a few knobs away from those recipes at first, and from the best so far later on, and TPE draws only the rest
+    of them (`proposals`). Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
     better by then. It claims nothing: the scores chose, and who wants to keep what it finds confirms it on fresh seeds.
     """
-    dimensions = space(kinds, trainings, recipe, also=first)
-    study = _study(f"{name}-{sha256(str(dimensions).encode()).hexdigest()[:8]}", folder, seed=seed)
+    dimensions = space(kinds, trainings, recipe, also=(*first, *near))
+    looks = Proposals(dimensions, [asked(one, dimensions) for one in near], seed=seed) if near else None
+    study = _study(
+        f"{name}-{sha256(str(dimensions).encode()).hexdigest()[:8]}", folder, seed=seed, kept=KEPT if near else MEDIAN
+    )
     if not study.trials:
         _remember(study, dimensions, trainings.runs, seeds[0])
         for one in first:
@@ -173,6 +103,8 @@ def search(
     for number in range(done, trials):
         trainings.listener(Event("searching many knobs at once", number, trials))
         before = len(trainings.runs)
+        if looks is not None and number >= len(first):
+            _propose(study, looks, number)
         study.optimize(objective, n_trials=1)
         fruitless = fruitless + 1 if len(trainings.runs) == before else 0
         if over or fruitless == REPEATED:
@@ -185,6 +117,13 @@ def search(
         if one not in ranked:
             ranked.append(one)
     return tuple(ranked)
+
+
+def _propose(study: Any, looks: Proposals, number: int) -> None:
+    whole = [Done(each.params, each.value) for each in study.get_trials(deepcopy=False) if each.value is not None]
+    proposed = looks.next(number, [each for each in whole if math.isfinite(each.score)])
+    if proposed is not None:
+        study.enqueue_trial(proposed)
 
 
 def _remember(study: Any, space: Sequence[Dimension], runs: Sequence[Run], seed: int) -> None:
@@ -200,7 +139,7 @@ def _remember(study: Any, space: Sequence[Dimension], runs: Sequence[Run], seed:
             distributions[f"{one.knob}?"] = CategoricalDistribution([False, True])
             distributions[one.knob] = FloatDistribution(one.low, one.high, log=True)
     for run in runs:
-        if run.seed == seed and run.score is not None and run.course and _expressible(run.recipe, space):
+        if run.seed == seed and run.score is not None and run.course and expressible(run.recipe, space):
             trial = create_trial(
                 params=asked(run.recipe, space), distributions=distributions, value=run.score,
                 intermediate_values={at + 1: score for at, (_, _, score) in enumerate(run.course)},
@@ -209,19 +148,11 @@ def _remember(study: Any, space: Sequence[Dimension], runs: Sequence[Run], seed:
             study.add_trial(trial)
 
 
-def _expressible(recipe: Recipe, space: Sequence[Dimension]) -> bool:
-    there = {dimension.knob: dimension for dimension in space}
-    return all(
-        change.id in there and (there[change.id].field is not None or change in there[change.id].changes)
-        for change in recipe
-    )
-
-
 def _as_data(recipe: Recipe) -> list[dict[str, Any]]:
     return [{"id": change.id, "settings": change.settings} for change in recipe]
 
 
-def _study(name: str, folder: Path, *, seed: int) -> Any:
+def _study(name: str, folder: Path, *, seed: int, kept: float) -> Any:
     """An Optuna study in a file of lines: with SQLite a trial of some thirty numbers costs as much as a short training."""
     import optuna
     from optuna.storages.journal import JournalFileBackend
@@ -235,26 +166,46 @@ def _study(name: str, folder: Path, *, seed: int) -> Any:
             study_name=name, storage=optuna.storages.JournalStorage(JournalFileBackend(str(folder / "joint.log"))),
             load_if_exists=True, direction="maximize",
             sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=SPREAD, multivariate=True),
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=SPREAD, n_warmup_steps=PATIENCE),
+            pruner=optuna.pruners.PercentilePruner(kept, n_startup_trials=SPREAD, n_warmup_steps=PATIENCE),
         )  # fmt: skip
 
 
 def best_of_several(
-    trainings: Trainings, recipes: Sequence[Recipe], control: Recipe, *, stage: Stage, seeds: Sequence[int]
-) -> Recipe:
-    """Of recipes that one seed put first, the one that is best over others: half are left behind with each seed; the control is among them.
+    trainings: Trainings, recipes: Sequence[Recipe], *, first: int, stage: Stage, seeds: Sequence[int]
+) -> Recipe | None:
+    """Of recipes that the seed `first` ranked, the one that is best over all seeds: with each of `seeds` half are left behind.
 
-    The best of many scores under one seed is lucky as a rule: its neighbours on the list train as well.
+    The best of many scores under one seed is lucky as a rule: its neighbours on the list train as well. Where time runs out, or a recipe fails on a
+    seed, those decide that came to the end of the same seeds.
     """
+    left, asked_of = list(recipes), [first]
     with suppress(TimeIsUpError):
-        race(trainings, recipes, control, seeds, stage=stage, knob="joint")
-    there = [control, *(one for one in recipes if one != control)]
-    scores = {
-        at: {seed: score for seed, score in trainings.known_scores(one).items() if seed in seeds}
-        for at, one in enumerate(there)
-    }
-    best = verdicts.best_of(scores)
-    return there[best] if best is not None else control
+        for number, seed in enumerate(seeds):
+            for done, recipe in enumerate(left):
+                trainings.listener(Event(f"racing the best, seed {number + 2} of {len(seeds) + 1}", done, len(left)))
+                trainings.run(recipe, seed, stage=stage, knob="joint")
+            asked_of.append(seed)
+            scores = {at: _on(trainings, recipe, asked_of) for at, recipe in enumerate(left)}
+            whole = [at for at, found in scores.items() if len(found) == len(asked_of)]
+            whole.sort(key=lambda at: -fmean(scores[at].values()))
+            left = [left[at] for at in whole[: max(2, math.ceil(len(whole) / 2))]]
+    return left[0] if left else None
+
+
+def affordable(trainings: Trainings, ranked: Sequence[Recipe], *, first: int, most: int, seconds: float) -> int:
+    """How many of them can race over more seeds in that time, as they took under the seed `first`: two seeds each, about, with halving."""
+    spent, count = 0.0, 0
+    for recipe in ranked[:most]:
+        took = (run.seconds for run in trainings.of(recipe) if run.seed == first)
+        spent += 2 * next(took, trainings.expected_s())
+        if spent > seconds:
+            break
+        count += 1
+    return count
+
+
+def _on(trainings: Trainings, recipe: Recipe, seeds: Sequence[int]) -> dict[int, float]:
+    return {seed: score for seed, score in trainings.known_scores(recipe).items() if seed in seeds}
 
 
 def without_passengers(

@@ -110,6 +110,15 @@ def _swept(
     return _judged(blank, raced, effect, pairs, "kept" if kept else "no better" if no_better else "not distinguishable")
 
 
+def suggested(trainings: Trainings, seed: int) -> float | None:
+    """What one walk from the start suggests to multiply the rate by; None where it shows no descent, or there is no rate to multiply."""
+    setup = trainings.setup
+    if not any(rates(built(setup))):
+        return None
+    factor = _walked(trainings, setup, (), (seed,)).factor
+    return float(f"{factor:.3g}") if factor is not None else None
+
+
 def _walked(trainings: Trainings, setup: Setup, others: Recipe, seeds: Sequence[int]) -> RangeTest:
     """Walks under the first seeds, on record like runs; where they break, none says anything and the race begins at the rate that stands."""
     walks = []

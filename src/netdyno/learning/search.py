@@ -5,7 +5,7 @@ Each step takes the study of what is known, adds its own part, and every trainin
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,7 +25,7 @@ from netdyno.learning import joint, rate_sweep
 from netdyno.learning import together as together_
 from netdyno.learning.answers import latency_s, priced
 from netdyno.learning.run import setup_of, train
-from netdyno.learning.sweep import FRESH, sweep, with_change
+from netdyno.learning.sweep import FRESH, runs_of, settings_of, sweep, with_change
 from netdyno.learning.trainings import Trainer, Trainings
 from netdyno.progress import Event, Listener, silent
 from netdyno.records.study import Candidate, Run, Rung, Stage, Study, StudyPlan, Sweep, Tier
@@ -39,6 +39,8 @@ STAGES: tuple[Stage, ...] = ("data", "arch", "optim", "reg")
 # Of the whole budget, what the search over all knobs at once gets when the stages are over. Sweeps say what each knob does, and
 # find little that the search does not; it finds what leans on each other across stages.
 TOGETHER = 0.6
+# Where the stages have no time for this share of their knobs the search gets all: a few knobs asked, by the order of a list, are no stage.
+WORTHWHILE = 0.5
 LOOKS = 2
 
 
@@ -137,7 +139,11 @@ def start(search: Search, study: Study) -> Study:
     """The hand-written start over all seeds: the control, and its noise."""
     if "start" in study.done:
         return study
-    runs = [search.trainings.run((), seed, stage="optim", knob="start") for seed in _told(search, "training the start")]
+    seeds = together_.proof_seeds(search.plan)
+    runs = []
+    for done, seed in enumerate(seeds):
+        search.listener(Event("training the start", done, len(seeds)))
+        runs.append(search.trainings.run((), seed, stage="optim", knob="start"))
     failed = [run for run in runs if run.failed is not None]
     if len(failed) == len(runs):
         raise NetdynoError(
@@ -147,12 +153,6 @@ def start(search: Search, study: Study) -> Study:
         )
     noise = verdicts.noise_in_words(verdicts.noise(runs))
     return replace(study, noise=noise, done=(*study.done, "start"))
-
-
-def _told(search: Search, doing: str) -> Iterator[int]:
-    for done, seed in enumerate(search.plan.seeds):
-        search.listener(Event(doing, done, len(search.plan.seeds)))
-        yield seed
 
 
 def data(search: Search, study: Study) -> Study:
@@ -234,13 +234,21 @@ def knobs_of(stage: Stage, plan: StudyPlan) -> dict[str, type[Any]]:
 
 
 def level_of(plan: StudyPlan) -> float:
-    """The level of one confirmation, so that all of a search together are wrong once in 1 / (1 - level) searches.
+    """The level of one look at one knob's confirmation, so that all of a search together are wrong once in 1 / (1 - level) searches.
 
-    Each claims "better", a one-sided statement: Bonferroni over all knobs that can be asked and the search over all at once,
-    and over the two looks that a confirmation takes.
+    Each claims "better", a one-sided statement, and takes two looks. Half of what may go wrong belongs to the knobs that can be asked, in equal
+    parts, and half to the search over all of them (`level_of_whole`): Bonferroni with weights that are set before anything runs.
     """
-    count = LOOKS * (1 + sum(len(knobs_of(stage, plan)) for stage in STAGES))
-    return 1 - 2 * (1 - plan.level) / max(1, count)
+    return _weighted(plan, 0.5 / max(1, sum(len(knobs_of(stage, plan)) for stage in STAGES)))
+
+
+def level_of_whole(plan: StudyPlan) -> float:
+    """The level of one look at the confirmation of what the search over all knobs found."""
+    return _weighted(plan, 0.5)
+
+
+def _weighted(plan: StudyPlan, weight: float) -> float:
+    return 1 - 2 * (1 - plan.level) * weight / LOOKS
 
 
 def _sweeps(search: Search, study: Study, stage: Stage) -> Study:
@@ -269,9 +277,21 @@ def _adopted(study: Study, found: Sweep) -> Study:
 
 
 def _reserved_s(search: Search) -> float:
-    """What the stages leave to the search over all knobs."""
-    possible = joint.unavailable() is None and sum(len(kinds) for kinds in _asked(search.plan).values()) > 1
-    return TOGETHER * search.plan.budget_s if possible else 0.0
+    """What the stages leave to the search over all knobs: all where there is no time to ask most of them one by one."""
+    asked = _asked(search.plan)
+    if joint.unavailable() is not None or sum(len(kinds) for kinds in asked.values()) < 2:
+        return 0.0
+    if search.plan.only:
+        return TOGETHER * search.plan.budget_s
+    whole_s = search.plan.budget_s
+    least_s = WORTHWHILE * sum(_price_s(search, kind) for kinds in asked.values() for kind in kinds.values())
+    return whole_s if least_s > (1 - TOGETHER) * whole_s else TOGETHER * whole_s
+
+
+def _price_s(search: Search, kind: type[Any]) -> float:
+    """What a sweep of that knob takes at most, on the start."""
+    _, changes, _ = settings_of(search.trainings, kind, ())
+    return runs_of(len(changes), len(search.plan.seeds)) * search.trainings.expected_s() if changes else 0.0
 
 
 def _asked(plan: StudyPlan) -> dict[Stage, dict[str, type[Any]]]:
@@ -306,7 +326,7 @@ def together(search: Search, study: Study) -> Study:
         )  # fmt: skip
         trainings.deadline = None  # a confirmation that was begun is finished
         if found not in (staged, ()):
-            study = search.save(together_.confirmed(trainings, study, found, worth, level=level_of(search.plan)))
+            study = search.save(together_.confirmed(trainings, study, found, worth, level=level_of_whole(search.plan)))
     finally:
         trainings.deadline = None
     spent = {**study.spent, "together": study.spent.get("together", 0.0) + trainings.spent - before}
@@ -316,9 +336,10 @@ def together(search: Search, study: Study) -> Study:
 def ladder(search: Search, study: Study) -> Study:
     """The recipe grown change by change on seeds of its own, each row against the one above (ledger A-036).
 
-    Of a recipe that was searched as a whole no order of its parts was proven: it is one rung, on the start.
+    Of a recipe that was searched as a whole no order of its parts was proven: it is one rung on the start, of the pairs that proved it.
     """
-    seeds = [3 * FRESH + seed for seed in search.plan.seeds]
+    whole = study.recipe != _grown(study)[-1]
+    seeds = together_.proof_seeds(search.plan) if whole else [3 * FRESH + seed for seed in search.plan.seeds]
     rungs: list[Rung] = []
     earlier: dict[str, dict[int, float]] | None = None
     steps = _steps(study)

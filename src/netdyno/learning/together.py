@@ -7,25 +7,34 @@ from typing import Any
 from msgspec.structs import replace
 
 from netdyno.knobs._base import catalogue
-from netdyno.learning import joint
-from netdyno.learning.joint import Recipe
+from netdyno.learning import joint, rate_sweep
+from netdyno.learning.space import Recipe, distinct
 from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, with_change
 from netdyno.learning.trainings import Trainings
-from netdyno.records.study import Option, Study, Sweep
+from netdyno.records.study import Option, Study, StudyPlan, Sweep
+from netdyno.records.trial import Change
 from netdyno.verdicts import study as verdicts
 
 JOINT = "joint search"
-# Of that, at least this part searches; the rest goes to the race of what it found, and to putting passengers out.
+# Of its time, at least this part searches; the rest goes to the race of what it found, and to putting passengers out.
 SEARCHED = 0.6
 # Trials have one seed: more of them find more, and the best few race on the others.
 JOINT_SEEDS = 1
 MOST_JOINT = 5000
 FINALISTS = 12
-# Runs behind the search: the race of its finalists with the control, one change after the other left out, a confirmation.
+# Of the time behind the search, what the race may take.
+RACE = 0.75
+# Runs behind the search: the race of its finalists, one change after the other left out.
 AFTER_SEARCH = 60
+RATE = "learning-rate"
 # Between two recipes that are both proven better than the start, the one with more changes goes out where it is likelier the better
 # one by three to one: half of an interval's chance lies to either side of it.
 LIKELIER = 0.5
+
+
+def proof_seeds(plan: StudyPlan) -> list[int]:
+    """Other seeds than those that confirmed the sweeps, and chose the recipe by that. The start has run under them from the beginning."""
+    return [2 * FRESH + seed for seed in plan.seeds]
 
 
 def found(
@@ -33,16 +42,29 @@ def found(
 ) -> tuple[Recipe, dict[str, float]]:
     """The recipe that the search, a race of its finalists and the leaving out of passengers end with, and what each change is worth in it."""
     plan, staged, now = study.plan, study.recipe, trainings.clock()
+    left_s = max(0.0, left_s - len(plan.seeds) * trainings.expected_s())  # its own side of the proof
     trainings.deadline = now + max(SEARCHED * left_s, left_s - AFTER_SEARCH * trainings.expected_s())
+    chooses, others = plan.seeds[0], plan.seeds[JOINT_SEEDS:]
+    first = distinct(staged, likely(study), _walked(trainings, study, kinds, chooses))
     ranked = joint.search(
-        trainings, kinds, (), stage="optim", seeds=plan.seeds[:JOINT_SEEDS], name=study.id,
-        folder=folder, seed=plan.seed, trials=MOST_JOINT,
-        first=tuple(one for one in (staged, likely(study)) if one),
+        trainings, kinds, (), stage="optim", seeds=(chooses,), name=study.id, folder=folder, seed=plan.seed,
+        trials=MOST_JOINT, first=((), *first), near=((), *first),
     )  # fmt: skip
     trainings.deadline = now + left_s
-    others = plan.seeds[JOINT_SEEDS:]
-    best = joint.best_of_several(trainings, ranked[:FINALISTS], staged, stage="optim", seeds=others)
-    return joint.without_passengers(trainings, best, (), stage="optim", seeds=others[:RACED])
+    racing = max(0.0, RACE * (trainings.seconds_left() or 0.0))
+    count = joint.affordable(trainings, ranked, first=chooses, most=FINALISTS, seconds=racing)
+    racers = distinct(*ranked[: max(2, count)], staged)
+    best = joint.best_of_several(trainings, racers, first=chooses, stage="optim", seeds=others)
+    return joint.without_passengers(trainings, best or staged, (), stage="optim", seeds=others[:RACED])
+
+
+def _walked(trainings: Trainings, study: Study, kinds: dict[str, type[Any]], seed: int) -> Recipe:
+    """The start at the rate that a range test suggests, where no sweep has asked for the rate; a walk costs about as much as a training."""
+    asked = any(each.knob == RATE and each.verdict != "not run" for each in study.sweeps)
+    if asked or RATE not in kinds:
+        return ()
+    factor = rate_sweep.suggested(trainings, seed)
+    return (Change(id=RATE, settings={"factor": factor}),) if factor is not None else ()
 
 
 def likely(study: Study) -> Recipe:
@@ -65,8 +87,7 @@ def likely(study: Study) -> Recipe:
 def confirmed(trainings: Trainings, study: Study, found: Recipe, worth: dict[str, float], *, level: float) -> Study:
     """The study with that recipe's proof against the start, and with the recipe where it goes out."""
     plan = study.plan
-    # Other seeds than those that confirmed the sweeps: the recipe so far was chosen by those.
-    fresh = [2 * FRESH + seed for seed in plan.seeds]
+    fresh = proof_seeds(plan)
     start, after = confirm(
         trainings, (), found, fresh, level=level, stage="optim", knob="joint", least_gain=plan.least_gain
     )
