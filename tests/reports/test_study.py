@@ -1,9 +1,10 @@
 """A search made readable: the terminal and the page."""
 
+import msgspec
 import pytest
 
 from netdyno.records.measured import Interval
-from netdyno.records.study import Candidate, Curve, Option, Study, StudyPlan, Sweep
+from netdyno.records.study import Candidate, Curve, Option, Run, Study, StudyPlan, Sweep
 from netdyno.records.trial import Change
 from netdyno.reports import _study as report
 from netdyno.reports import _study_page as page
@@ -84,3 +85,33 @@ def test_an_empty_study_is_a_page_too():
     empty = Study(id="x", made_by="", made_at="", command="", target="t", plan=StudyPlan())
     assert "nothing is better" in page.render(empty)
     assert "nothing is better" in report.render(empty)
+
+
+def test_a_budget_without_room_for_a_search_does_not_say_that_nothing_is_better():
+    start = Run(
+        stage="optim",
+        knob="start",
+        recipe=(),
+        seed=1,
+        updates=9,
+        batch_size=8,
+        score=0.9,
+        seconds=9.0,
+        course=((9, 0.1, 0.9),),
+    )
+    walk = Run(
+        stage="optim",
+        knob="learning-rate",
+        recipe=(Change(id="range-test"),),
+        seed=1,
+        updates=9,
+        batch_size=8,
+        seconds=9.0,
+    )
+    told = report.study_info(study(recipe=(), ladder=(), sweeps=(), runs=(start, walk)))
+    assert told.headline.startswith("there was no time to try anything: a training takes 9")
+    assert told.headline.endswith("(`--budget 9m`)")
+    tried = msgspec.structs.replace(start, recipe=(RATE,))
+    assert report.study_info(study(recipe=(), ladder=(), sweeps=(), runs=(start, tried))).headline.startswith(
+        "nothing is better"
+    )

@@ -20,7 +20,7 @@ from netdyno.records.trial import Change
 # A recipe that warms up is behind at its first evaluations, and not for that worse at its end: nobody is given up before so many.
 PATIENCE = 2
 # Trials near recipes that stand are mostly as good as these: only the best so many per cent at a point of their course go on.
-KEPT = 25.0
+KEPT = 40.0
 MEDIAN = 50.0
 # So many trials in a row that were made before: the space is small, and searched.
 REPEATED = 20
@@ -60,14 +60,15 @@ def search(
     trials: int,
     first: Sequence[Recipe] = (),
     near: Sequence[Recipe] = (),
+    longest: float | None = None,
 ) -> tuple[Recipe, ...]:
     """Recipes that TPE finds, the highest mean score over `seeds` first; it begins with those in `first`.
 
     With `near`, its trials are a few knobs away from those recipes at first, and from the best so far later on, and TPE draws only the rest
-    of them (`proposals`). Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
+    of them (`proposals`). Recipes of more than `longest` updates are not among them. Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
     better by then. It claims nothing: the scores chose, and who wants to keep what it finds confirms it on fresh seeds.
     """
-    dimensions = space(kinds, trainings, recipe, also=(*first, *near))
+    dimensions = space(kinds, trainings, recipe, also=(*first, *near), longest=longest)
     looks = Proposals(dimensions, [asked(one, dimensions) for one in near], seed=seed) if near else None
     study = _study(
         f"{name}-{sha256(str(dimensions).encode()).hexdigest()[:8]}", folder, seed=seed, kept=KEPT if near else MEDIAN

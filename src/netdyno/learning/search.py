@@ -338,8 +338,8 @@ def ladder(search: Search, study: Study) -> Study:
 
     Of a recipe that was searched as a whole no order of its parts was proven: it is one rung on the start, of the pairs that proved it.
     """
-    whole = study.recipe != _grown(study)[-1]
-    seeds = together_.proof_seeds(search.plan) if whole else [3 * FRESH + seed for seed in search.plan.seeds]
+    alone = not study.recipe or study.recipe != _grown(study)[-1]
+    seeds = together_.proof_seeds(search.plan) if alone else [3 * FRESH + seed for seed in search.plan.seeds]
     rungs: list[Rung] = []
     earlier: dict[str, dict[int, float]] | None = None
     steps = _steps(study)

@@ -27,14 +27,24 @@ class Dimension(NamedTuple):
 
 
 def space(
-    kinds: dict[str, type[Any]], trainings: Trainings, recipe: Recipe, *, also: Sequence[Recipe] = ()
+    kinds: dict[str, type[Any]],
+    trainings: Trainings,
+    recipe: Recipe,
+    *,
+    also: Sequence[Recipe] = (),
+    longest: float | None = None,
 ) -> tuple[Dimension, ...]:
-    """What knobs offer on top of a recipe, and their settings in the recipes `also`."""
+    """What knobs offer on top of a recipe, and their settings in the recipes `also`.
+
+    A setting with which a training takes more than `longest` updates is not offered, as a quarter of the batch size over as many epochs does.
+    """
     setup = turned(recipe, trainings.setup)
     found = []
     for name, kind in kinds.items():
         # A knob's first setting may make no sense where another does: each is asked.
         changes = [written(one) for one in kind().settings(setup) if one.refuses(setup) is None]
+        if longest is not None:
+            changes = [one for one in changes if turned((one,), setup).updates <= longest]
         there = [change for other in also for change in other if change.id == name]
         if changes or there:
             found.append(_dimension(name, kind, changes, there))

@@ -26,6 +26,8 @@ FINALISTS = 12
 RACE = 0.75
 # Runs behind the search: the race of its finalists, one change after the other left out.
 AFTER_SEARCH = 60
+# So many times its training must fit into the budget for a recipe to be looked at: what is found also races and is proven.
+AFFORDABLE = 30
 RATE = "learning-rate"
 # Between two recipes that are both proven better than the start, the one with more changes goes out where it is likelier the better
 # one by three to one: half of an interval's chance lies to either side of it.
@@ -46,9 +48,10 @@ def found(
     trainings.deadline = now + max(SEARCHED * left_s, left_s - AFTER_SEARCH * trainings.expected_s())
     chooses, others = plan.seeds[0], plan.seeds[JOINT_SEEDS:]
     first = distinct(staged, likely(study), _walked(trainings, study, kinds, chooses))
+    longest = left_s / AFFORDABLE / max(1e-9, trainings.expected_s()) * trainings.setup.updates
     ranked = joint.search(
         trainings, kinds, (), stage="optim", seeds=(chooses,), name=study.id, folder=folder, seed=plan.seed,
-        trials=MOST_JOINT, first=((), *first), near=((), *first),
+        trials=MOST_JOINT, first=((), *first), near=((), *first), longest=max(longest, trainings.setup.updates),
     )  # fmt: skip
     trainings.deadline = now + left_s
     racing = max(0.0, RACE * (trainings.seconds_left() or 0.0))

@@ -1,6 +1,8 @@
 """A search for a better model made readable: first what is shown, as plain tuples, then the terminal and the JSON."""
 
+import math
 from collections.abc import Iterable
+from statistics import fmean
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +16,8 @@ from netdyno.reports._units import duration, number
 from netdyno.verdicts.study import ordered_by_worth, tagged
 
 NARROW = 72
+# Trainings that a search over all knobs found something with (docs/results/learn.md); fewer were not looked at.
+WANTED = 60
 MARKS = {"kept": "+", "no better": "-", "not distinguishable": "~", "refused": " ", "failed": "!", "not run": " "}
 
 
@@ -88,6 +92,10 @@ def in_words(change: Change) -> str:
 
 def _headline(study: Study) -> str:
     silence = "" if study.finished else ", and the search is not finished"
+    if not study.recipe and study.finished and not _tried(study):
+        took = fmean([run.seconds for run in study.runs if run.score is not None] or [0.0])
+        wants = f"a training takes {duration(took)}, and a search wants about {WANTED} of them"
+        return f"there was no time to try anything: {wants} (`--budget {math.ceil(WANTED * took / 60)}m`)"
     if not study.recipe:
         return f"nothing is better than the start beyond noise{silence}"
     total = _total(study)
@@ -95,6 +103,11 @@ def _headline(study: Study) -> str:
         return f"{len(study.recipe)} changes kept{silence}"
     middle, low, high = (number(part) for part in (total.middle, total.low, total.high))
     return f"score {_signed(middle)} ({_signed(low)} to {_signed(high)}) with {len(study.recipe)} change{'s' * (len(study.recipe) > 1)}{silence}"
+
+
+def _tried(study: Study) -> bool:
+    """Whether any change has trained to its end, or failed by itself."""
+    return any(each.options for each in study.sweeps) or any(run.recipe and run.course for run in study.runs)
 
 
 def _signed(number_: str) -> str:
