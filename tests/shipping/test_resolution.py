@@ -99,17 +99,23 @@ def test_the_share_of_data_is_exact():
     assert data == pytest.approx(0.735, abs=5e-4)  # what the ledger names
 
 
-def test_what_any_resolution_shows_is_kept_at_all(ship):
+def test_what_any_resolution_shows_is_kept_from_the_smallest_on(ship):
     found = list(resolution.swept(journey(f"{ship}:Halves_")))
-    assert [(one.side, one.data) for one in found] == [(24, 0.5625), (16, 0.25)]
+    assert [(one.side, one.data) for one in found] == [(16, 0.25), (24, 0.5625)]
     assert all(one.accuracy.decision == "holds" for one in found)
 
 
-def test_the_sweep_ends_where_too_much_is_lost(ship):
-    broken, left = resolution.swept(journey(f"{ship}:Stripes_"))
-    assert broken.accuracy.decision == "broken"
-    assert (left.side, left.accuracy) == (8, None)
-    assert left.says == "not tried: 16 pixels lose too much already"
+def test_a_size_that_loses_too_much_says_nothing_of_the_others(ship):
+    found = list(resolution.swept(journey(f"{ship}:Stripes_")))
+    assert [(one.side, one.accuracy.decision) for one in found] == [(8, "broken"), (16, "broken")]
+
+
+def test_where_two_sizes_keep_the_limit_no_larger_one_is_looked_at(ship, monkeypatch):
+    monkeypatch.setattr(resolution, "WANTED", 1)
+    small, left = resolution.swept(journey(f"{ship}:Halves_"))
+    assert small.accuracy.decision == "holds"
+    assert (left.side, left.accuracy) == (24, None)
+    assert left.says == "not tried: 16 pixels are fewer, and may keep the limit"
 
 
 def test_without_validation_data_nothing_is_believed(ship):
@@ -121,7 +127,7 @@ def test_without_validation_data_nothing_is_believed(ship):
 def test_a_sweep_that_would_eat_the_budget_ends_aloud(ship):
     first, left = resolution.swept(journey(f"{ship}:Halves_", left=4.0))
     assert first.accuracy is not None
-    assert "the budget has no room for one more" in left.says
+    assert "the budget has no room for that" in left.says
 
 
 def seen(runtime, factor, side=None):

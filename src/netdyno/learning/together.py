@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from netdyno.knobs._base import catalogue
 from netdyno.learning import joint, rate_sweep
+from netdyno.learning.portfolio import portfolio
 from netdyno.learning.space import Recipe, distinct
 from netdyno.learning.sweep import FRESH, RACED, confirm, in_words, with_change
 from netdyno.learning.trainings import Trainings
@@ -47,11 +48,13 @@ def found(
     left_s = max(0.0, left_s - len(plan.seeds) * trainings.expected_s())  # its own side of the proof
     trainings.deadline = now + max(SEARCHED * left_s, left_s - AFTER_SEARCH * trainings.expected_s())
     chooses, others = plan.seeds[0], plan.seeds[JOINT_SEEDS:]
-    first = distinct(staged, likely(study), _walked(trainings, study, kinds, chooses))
+    rate = _walked(trainings, study, kinds, chooses)
+    first = distinct(staged, likely(study), rate)
+    trusted = portfolio(kinds, trainings.setup, rate or _rate_of(staged))
     longest = left_s / AFFORDABLE / max(1e-9, trainings.expected_s()) * trainings.setup.updates
     ranked = joint.search(
         trainings, kinds, (), stage="optim", seeds=(chooses,), name=study.id, folder=folder, seed=plan.seed,
-        trials=MOST_JOINT, first=((), *first), near=((), *first), longest=max(longest, trainings.setup.updates),
+        trials=MOST_JOINT, first=((), *first, *trusted), near=((), *first, *trusted), longest=max(longest, trainings.setup.updates),
     )  # fmt: skip
     trainings.deadline = now + left_s
     racing = max(0.0, RACE * (trainings.seconds_left() or 0.0))
@@ -59,6 +62,10 @@ def found(
     racers = distinct(*ranked[: max(2, count)], staged)
     best = joint.best_of_several(trainings, racers, first=chooses, stage="optim", seeds=others)
     return joint.without_passengers(trainings, best or staged, (), stage="optim", seeds=others[:RACED])
+
+
+def _rate_of(recipe: Recipe) -> Recipe:
+    return tuple(change for change in recipe if change.id == RATE)
 
 
 def _walked(trainings: Trainings, study: Study, kinds: dict[str, type[Any]], seed: int) -> Recipe:
