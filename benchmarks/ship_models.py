@@ -204,7 +204,7 @@ def learn_images(model: nn.Module) -> None:
     def scaled(tiles: int) -> Callable[[Tensor], Tensor]:
         def pictures(rows: Tensor) -> Tensor:
             whole = tiled(images[rows], tiles)
-            return bilinear(whole, round(whole.shape[-1] * chance.choice((224, *SIDES)) / 224 / 8) * 8)
+            return bilinear(whole, round(whole.shape[-1] * chance.choice((224, *SIDES, 112, 112)) / 224 / 8) * 8)
 
         return pictures
 
@@ -226,7 +226,7 @@ def learn_images(model: nn.Module) -> None:
     with torch.no_grad():
         for at in range(0, 320, 32):
             model(scaled(4)(torch.arange(at, at + 32)))
-    learned(scaled(4), 200 if large else 900, 1e-4 if large else 1e-3, size=16, frozen=norms)
+    learned(scaled(4), 700 if large else 900, 2e-4 if large else 1e-3, size=16, frozen=norms)
     model.to(memory_format=torch.contiguous_format)
     for norm in norms:
         norm.momentum = 0.1
