@@ -23,7 +23,7 @@ from netdyno.targets.garage import resnet as clothes
 from netdyno.targets.release import Release, bilinear
 
 WEIGHTS = Path(os.environ.get("NETDYNO_SHIP_MODELS", ".netdyno/ship-models"))
-TRAIN, VAL, CALIBRATION = 4000, 1500, 300
+TRAIN, VAL, CALIBRATION = 4000, 4000, 300
 PACKAGES = ("asyncio", "email", "encodings", "idlelib", "json", "lib2to3", "multiprocessing", "unittest")
 LENGTH = 128
 SIDES = (192, 160, 128, 112)

@@ -98,11 +98,27 @@ def times(interval: Interval) -> str:
     return f"{number(interval.middle)}x ({number(interval.low)} to {number(interval.high)})"
 
 
+def against_eager(speedup: Interval) -> str:
+    """A speed-up in words that stay true where it is none.
+
+    >>> against_eager(Interval(middle=0.5, low=0.4, high=0.625))
+    '2.00x (1.60 to 2.50) slower than'
+    >>> against_eager(Interval(middle=1.01, low=0.97, high=1.05))
+    'not distinguishable in speed (0.970 to 1.05) from'
+    """
+    if speedup.low > 1 or speedup.high > UNKNOWN:
+        return f"{times(speedup)} faster than"
+    if speedup.high < 1:
+        turned = Interval(middle=1 / speedup.middle, low=1 / speedup.high, high=1 / max(1 / UNKNOWN, speedup.low))
+        return f"{times(turned)} slower than"
+    return f"not distinguishable in speed ({number(speedup.low)} to {number(speedup.high)}) from"
+
+
 def _headline(shipment: Shipment, winner: Candidate | None, stopped: tuple[GateCheck, ...]) -> str:
     if stopped:
         return f"stopped at the gate: {', '.join(check.name for check in stopped)}"
     if winner is not None and winner.speedup is not None:
-        return f"{winner.label}: {times(winner.speedup)} faster than the module in eager PyTorch"
+        return f"{winner.label}: {against_eager(winner.speedup)} the module in eager PyTorch"
     if not shipment.finished:
         return "the deployment is not finished"
     return "no way to run it surely keeps the objective"

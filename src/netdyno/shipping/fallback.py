@@ -33,7 +33,7 @@ def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
         precision=lost.precision,
         running=lost.running,
         noise=tuple(replace(one, kept_in_float=one.layer in kept) for one in noise),
-        says=(f"kept in float: {', '.join(kept)}; without it {lost.accuracy.says if lost.accuracy else ''}",),
+        says=(f"kept in float: {', '.join(kept)}; without it {lost.accuracy.says if lost.accuracy else lost.failed}",),
     )
 
 
