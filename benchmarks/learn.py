@@ -307,7 +307,25 @@ def table(rows: list[Row]) -> str:
         means = [f"{fmean(each):.4f}" for each in by_side.values()]
         told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
         lines.append(f"| {name} | {runs} | {len(mine)} | {' | '.join((*means, *told))} |")
+    for runs in sorted({row.runs for row in rows}):
+        lines += _all_of([row for row in rows if row.runs == runs], runs)
     return "\n".join((*lines, ""))
+
+
+def _all_of(rows: list[Row], runs: int) -> list[str]:
+    """The mean over the workloads, search by search, where there are several."""
+    names = {row.name for row in rows}
+    of = {at: [row for row in rows if row.search == at] for at in sorted({row.search for row in rows})}
+    whole = [mine for mine in of.values() if len(mine) == len(names)]
+    if len(names) < 2 or not whole:
+        return []
+    by_side = {
+        side: [fmean(fmean(row.scores[side]) for row in mine) for mine in whole]
+        for side in ("start", "staged", "alone")
+    }
+    means = [f"{fmean(each):.4f}" for each in by_side.values()]
+    told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
+    return [f"| all {len(names)} | {runs} | {len(whole)} | {' | '.join((*means, *told))} |"]
 
 
 def words(recipe: tuple[Change, ...]) -> str:

@@ -130,6 +130,16 @@ def test_a_sweep_that_would_eat_the_budget_ends_aloud(ship):
     assert "the budget has no room for that" in left.says
 
 
+def test_the_first_look_does_not_pay_for_the_module_itself(ship, monkeypatch):
+    order = []
+    monkeypatch.setattr(resolution.accuracy, "prepare", lambda subject: order.append("module"))
+    monkeypatch.setattr(
+        resolution, "_looked_at", lambda journey, side, own, limit: order.append(side) or looked(side, "holds")
+    )
+    assert [one.side for one in resolution.swept(journey(f"{ship}:Halves_"))] == [16, 24]
+    assert order == ["module", 16, 24]
+
+
 def seen(runtime, factor, side=None):
     return Candidate(
         change=Change(id=runtime), side=side, speedup=Interval(middle=factor, low=factor, high=factor), precision="fp32"

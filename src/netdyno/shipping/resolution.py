@@ -31,6 +31,8 @@ def swept(journey: Journey) -> Iterator[Resolution]:
     if subject.release.validation is None:
         yield from (_left_out(side, own, "there is no validation data to judge it on") for side in sides)
         return
+    journey.says("the module on the validation data")
+    accuracy.prepare(subject)
     limit = verdicts.drop_constraint(journey.plan).limit
     ends = journey.clock() + SHARE * journey.left()
     taken: list[float] = []
