@@ -303,13 +303,21 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         groups.setdefault((row.name, row.runs), []).append(row)
     for (name, runs), mine in groups.items():
-        by_side = {side: [fmean(row.scores[side]) for row in mine] for side in ("start", "staged", "alone")}
-        means = [f"{fmean(each):.4f}" for each in by_side.values()]
-        told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
-        lines.append(f"| {name} | {runs} | {len(mine)} | {' | '.join((*means, *told))} |")
+        lines.append(_line(name, runs, [[row] for row in mine]))
     for runs in sorted({row.runs for row in rows}):
         lines += _all_of([row for row in rows if row.runs == runs], runs)
     return "\n".join((*lines, ""))
+
+
+def _line(name: str, runs: int, searches: Sequence[Sequence[Row]]) -> str:
+    """A line in which a search counts once, by the mean over its workloads."""
+    by_side = {
+        side: [fmean(fmean(row.scores[side]) for row in rows) for rows in searches]
+        for side in ("start", "staged", "alone")
+    }
+    means = [f"{fmean(each):.4f}" for each in by_side.values()]
+    told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
+    return f"| {name} | {runs} | {len(searches)} | {' | '.join((*means, *told))} |"
 
 
 def _all_of(rows: list[Row], runs: int) -> list[str]:
@@ -317,15 +325,7 @@ def _all_of(rows: list[Row], runs: int) -> list[str]:
     names = {row.name for row in rows}
     of = {at: [row for row in rows if row.search == at] for at in sorted({row.search for row in rows})}
     whole = [mine for mine in of.values() if len(mine) == len(names)]
-    if len(names) < 2 or not whole:
-        return []
-    by_side = {
-        side: [fmean(fmean(row.scores[side]) for row in mine) for mine in whole]
-        for side in ("start", "staged", "alone")
-    }
-    means = [f"{fmean(each):.4f}" for each in by_side.values()]
-    told = [difference(by_side["staged"], by_side[side]) for side in ("start", "alone")]
-    return [f"| all {len(names)} | {runs} | {len(whole)} | {' | '.join((*means, *told))} |"]
+    return [_line(f"all {len(names)}", runs, whole)] if len(names) > 1 and whole else []
 
 
 def words(recipe: tuple[Change, ...]) -> str:

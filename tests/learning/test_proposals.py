@@ -1,12 +1,8 @@
 import math
 import random
 
-import pytest
-
-from netdyno.knobs._base import catalogue, turned
 from netdyno.learning.proposals import NEAR, SPREAD, Done, Proposals
-from netdyno.learning.space import Dimension, asked, distinct, expressible, space
-from netdyno.learning.trainings import Trainings
+from netdyno.learning.space import Dimension, asked
 from netdyno.records.trial import Change
 
 
@@ -75,24 +71,3 @@ def test_a_number_moves_by_a_factor_of_two_or_so():
     steps = [abs(math.log(each["rate"])) for each in found if each["rate?"]]
     assert 0.6 < len(steps) / len(found) < 0.9
     assert 0.3 < sorted(steps)[len(steps) // 2] < 0.7
-
-
-def test_a_setting_whose_training_is_too_dear_is_not_offered():
-    from learning.test_range_test import setup, sgd
-
-    plain = setup(sgd)
-    field = Trainings(setup=plain, kept=lambda _: None)
-    kinds = {"batch-size": catalogue()["batch-size"]}
-    every, cheap = (space(kinds, field, (), longest=most)[0].changes for most in (None, plain.updates))
-    assert 0 < len(cheap) < len(every)
-    assert all(turned((one,), plain).updates <= plain.updates for one in cheap)
-
-
-def test_recipes_that_change_something_are_named_once():
-    one, other = (change("only"),), (change("kind", name="a"),)
-    assert distinct((), one, other, one) == (one, other)
-
-
-@pytest.mark.parametrize(("recipe", "whether"), [((), True), ((change("kind", name="a"),), True), ((change("kind", name="z"),), False), ((change("far"),), False)])  # fmt: skip
-def test_whether_a_space_has_a_recipe(recipe, whether):
-    assert expressible(recipe, SPACE) is whether

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace as replace_run
 
 from netdyno.errors import NetdynoError
 from netdyno.knobs import _base as knobs
@@ -382,6 +383,20 @@ def test_a_race_that_runs_out_of_time_ends_with_who_led_when_all_had_run_alike(c
     field.deadline = clock.now + 3.5  # seed 2 for both, seed 3 for one
     assert joint.best_of_several(field, (bad, good), first=1, stage="optim", seeds=(2, 3, 4)) == good
     assert len(field.known_scores(good)) == 3
+
+
+def test_a_search_that_goes_on_later_has_the_same_longest_training(clock):
+    """Time that was spent, and dearer runs, don't make the space another one: its trials would begin anew."""
+    from learning.test_range_test import setup, sgd
+
+    field = trainings.Trainings(setup=setup(sgd), kept=lambda _: None, trainer=trainer(clock), clock=clock)
+    plan = StudyPlan(budget_s=130.0, seeds=(1, 2))
+    field.scores((), together.proof_seeds(plan), stage="optim", knob="start")
+    first = together._longest(field, plan)
+    assert first == pytest.approx((130.0 - 4.0) / together.AFFORDABLE * field.setup.updates)
+    field.note(replace_run(field.runs[0], recipe=(Change(id="sharpness", settings={}),), seconds=50.0))
+    assert together._longest(field, plan) == first
+    assert together._longest(field, StudyPlan(budget_s=1.0, seeds=(1, 2))) == field.setup.updates
 
 
 def test_as_many_race_as_there_is_time_for(clock):

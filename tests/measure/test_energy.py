@@ -4,7 +4,7 @@ from netdyno.measure import energy
 
 
 def test_a_machine_without_a_counter_says_so(tmp_path):
-    assert energy.counter(tmp_path / "powercap") is None
+    assert energy.packages(tmp_path / "powercap") == ()
     assert energy.said(tmp_path / "powercap").startswith("not measurable here: this machine shows no energy counter")
 
 
@@ -40,3 +40,16 @@ def test_nothing_is_made_up_where_nothing_counts(tmp_path):
     with energy.spending(tmp_path) as spent:
         pass
     assert spent.joules is None
+
+
+def test_all_packages_count_and_their_parts_do_not(tmp_path):
+    """Work may run on the second socket: without it the bound were none."""
+    files = [tmp_path / zone / "energy_uj" for zone in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("1000000\n")
+    with energy.spending(tmp_path) as spent:
+        for file in files:
+            file.write_text("3000000\n")
+    assert spent.joules == 4.0
+    assert energy.packages(tmp_path) == tuple(files[:2])

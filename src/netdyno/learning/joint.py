@@ -12,6 +12,7 @@ from typing import Any
 from netdyno.knobs._base import Setup, read
 from netdyno.learning.proposals import SPREAD, Done, Proposals
 from netdyno.learning.space import Dimension, Recipe, asked, drawn, expressible, space
+from netdyno.learning.sweep import ranked_on
 from netdyno.learning.trainings import TimeIsUpError, Trainings
 from netdyno.progress import Event
 from netdyno.records.study import Run, Stage
@@ -65,8 +66,10 @@ def search(
     """Recipes that TPE finds, the highest mean score over `seeds` first; it begins with those in `first`.
 
     With `near`, its trials are a few knobs away from those recipes at first, and from the best so far later on, and TPE draws only the rest
-    of them (`proposals`). Recipes of more than `longest` updates are not among them. Runs that were made before under the first seed, by sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short goes on with them. Trials end early where others were
-    better by then. It claims nothing: the scores chose, and who wants to keep what it finds confirms it on fresh seeds.
+    of them (`proposals`). Recipes of more than `longest` updates are not among them. Runs that were made before under the first seed, by
+    sweeps, count as trials: TPE draws its conclusions from them too. The trials lie in a file in `folder`, and a search that was cut short
+    goes on with them. Trials end early where others were better by then. It claims nothing: the scores chose, and who wants to keep what it
+    finds confirms it on fresh seeds.
     """
     dimensions = space(kinds, trainings, recipe, also=(*first, *near), longest=longest)
     looks = Proposals(dimensions, [asked(one, dimensions) for one in near], seed=seed) if near else None
@@ -179,17 +182,13 @@ def best_of_several(
     The best of many scores under one seed is lucky as a rule: its neighbours on the list train as well. Where time runs out, or a recipe fails on a
     seed, those decide that came to the end of the same seeds.
     """
-    left, asked_of = list(recipes), [first]
+    left, seen = list(recipes), [first]
     with suppress(TimeIsUpError):
-        for number, seed in enumerate(seeds):
-            for done, recipe in enumerate(left):
-                trainings.listener(Event(f"racing the best, seed {number + 2} of {len(seeds) + 1}", done, len(left)))
-                trainings.run(recipe, seed, stage=stage, knob="joint")
-            asked_of.append(seed)
-            scores = {at: _on(trainings, recipe, asked_of) for at, recipe in enumerate(left)}
-            whole = [at for at, found in scores.items() if len(found) == len(asked_of)]
-            whole.sort(key=lambda at: -fmean(scores[at].values()))
-            left = [left[at] for at in whole[: max(2, math.ceil(len(whole) / 2))]]
+        for seed in seeds:
+            seen.append(seed)
+            doing = f"racing the best, seed {len(seen)} of {len(seeds) + 1}"
+            left = ranked_on(trainings, left, seen, stage=stage, knob="joint", doing=doing)
+            left = left[: max(2, math.ceil(len(left) / 2))]
     return left[0] if left else None
 
 
@@ -203,10 +202,6 @@ def affordable(trainings: Trainings, ranked: Sequence[Recipe], *, first: int, mo
             break
         count += 1
     return count
-
-
-def _on(trainings: Trainings, recipe: Recipe, seeds: Sequence[int]) -> dict[int, float]:
-    return {seed: score for seed, score in trainings.known_scores(recipe).items() if seed in seeds}
 
 
 def without_passengers(

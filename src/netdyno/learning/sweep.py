@@ -118,14 +118,13 @@ def _swept(
         stage=blank.stage,
         knob=blank.knob,
     )
-    raced = {at: trainings.known_scores(with_change(recipe, change)) for at, change in enumerate(changes)}
-    raced = {at: {seed: score for seed, score in scores.items() if seed in raced_on} for at, scores in raced.items()}
+    raced = {at: trainings.known_scores(with_change(recipe, change), raced_on) for at, change in enumerate(changes)}
     winner = verdicts.best_of(raced)
     if winner is None:
         none = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
         return _with(blank, options=none, verdict="failed", says="no setting trains to its end")
     best = with_change(recipe, changes[winner])
-    lead = verdicts.effect(_on(trainings, recipe, raced_on), raced[winner], level)
+    lead = verdicts.effect(trainings.known_scores(recipe, raced_on), raced[winner], level)
     if lead is not None and lead.middle <= least_gain:
         told = (_control(trainings, recipe), *_options(trainings, changes, recipe, level), *refused)
         return _with(
@@ -166,20 +165,28 @@ def race(
     left = list(recipes)
     for number, seed in enumerate(seeds):
         trainings.run(control, seed, stage=stage, knob=knob)
-        for done, recipe in enumerate(left):
-            trainings.listener(Event(f"sweeping {knob}, seed {number + 1} of {len(seeds)}", done, len(left)))
-            trainings.run(recipe, seed, stage=stage, knob=knob)
-        scored = [
-            (fmean(scores.values()), recipe)
-            for recipe in left
-            if len(scores := _on(trainings, recipe, seeds[: number + 1])) > number
-        ]
-        scored.sort(key=lambda pair: -pair[0])
-        left = [recipe for _, recipe in scored[: max(1, round(len(scored) * HALF))]] if len(scored) > 1 else left[:1]
+        doing = f"sweeping {knob}, seed {number + 1} of {len(seeds)}"
+        ranked = ranked_on(trainings, left, seeds[: number + 1], stage=stage, knob=knob, doing=doing)
+        left = ranked[: max(1, round(len(ranked) * HALF))] if len(ranked) > 1 else left[:1]
 
 
-def _on(trainings: Trainings, recipe: tuple[Change, ...], seeds: Sequence[int]) -> dict[int, float]:
-    return {seed: score for seed, score in trainings.known_scores(recipe).items() if seed in seeds}
+def ranked_on(
+    trainings: Trainings,
+    recipes: Sequence[tuple[Change, ...]],
+    seeds: Sequence[int],
+    *,
+    stage: Any,
+    knob: str,
+    doing: str,
+) -> list[tuple[Change, ...]]:
+    """Every recipe under the last of the seeds; those that came to the end of all seeds, the highest mean first."""
+    for done, recipe in enumerate(recipes):
+        trainings.listener(Event(doing, done, len(recipes)))
+        trainings.run(recipe, seeds[-1], stage=stage, knob=knob)
+    scored = [
+        (scores, recipe) for recipe in recipes if len(scores := trainings.known_scores(recipe, seeds)) == len(seeds)
+    ]
+    return [recipe for _, recipe in sorted(scored, key=lambda pair: -fmean(pair[0].values()))]
 
 
 def confirm(

@@ -51,10 +51,9 @@ def found(
     rate = _walked(trainings, study, kinds, chooses)
     first = distinct(staged, likely(study), rate)
     trusted = portfolio(kinds, trainings.setup, rate or _rate_of(staged))
-    longest = left_s / AFFORDABLE / max(1e-9, trainings.expected_s()) * trainings.setup.updates
     ranked = joint.search(
         trainings, kinds, (), stage="optim", seeds=(chooses,), name=study.id, folder=folder, seed=plan.seed,
-        trials=MOST_JOINT, first=((), *first, *trusted), near=((), *first, *trusted), longest=max(longest, trainings.setup.updates),
+        trials=MOST_JOINT, first=((), *first, *trusted), near=((), *first, *trusted), longest=_longest(trainings, plan),
     )  # fmt: skip
     trainings.deadline = now + left_s
     racing = max(0.0, RACE * (trainings.seconds_left() or 0.0))
@@ -62,6 +61,13 @@ def found(
     racers = distinct(*ranked[: max(2, count)], staged)
     best = joint.best_of_several(trainings, racers, first=chooses, stage="optim", seeds=others)
     return joint.without_passengers(trainings, best or staged, (), stage="optim", seeds=others[:RACED])
+
+
+def _longest(trainings: Trainings, plan: StudyPlan) -> float:
+    """Updates of the longest training that is affordable, by the start's own time: a search that goes on later has the same space."""
+    took = fmean([run.seconds for run in trainings.of(()) if run.seed in proof_seeds(plan)] or [trainings.expected_s()])
+    left_s = plan.budget_s - 2 * len(plan.seeds) * took  # the start has run, and the proof will
+    return max(1.0, left_s / AFFORDABLE / max(1e-9, took)) * trainings.setup.updates
 
 
 def _rate_of(recipe: Recipe) -> Recipe:

@@ -1,7 +1,7 @@
 """All runs of a search: each is made once, kept at once, and found again by whoever asks for the same."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +11,6 @@ from netdyno.learning.run import Course, train
 from netdyno.progress import Listener, silent
 from netdyno.records.study import Run, Stage
 from netdyno.records.trial import Change
-from netdyno.verdicts.study import Scores
 
 
 class Trainer(Protocol):
@@ -98,10 +97,14 @@ class Trainings:
         found = ((seed, self.run(recipe, seed, stage=stage, knob=knob).score) for seed in seeds)
         return {seed: score for seed, score in found if score is not None}
 
-    def known_scores(self, recipe: Sequence[Change]) -> Scores:
-        """What is known of a recipe already."""
+    def known_scores(self, recipe: Sequence[Change], seeds: Collection[int] | None = None) -> dict[int, float]:
+        """What is known of a recipe already, under those seeds where some are told."""
         wanted = tuple(recipe)
-        return {run.seed: run.score for run in self.runs if run.recipe == wanted and run.score is not None}
+        return {
+            run.seed: run.score
+            for run in self.runs
+            if run.recipe == wanted and run.score is not None and (seeds is None or run.seed in seeds)
+        }
 
     def of(self, recipe: Sequence[Change]) -> tuple[Run, ...]:
         """All runs of a recipe that came to their end, or failed by themselves."""

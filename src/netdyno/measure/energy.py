@@ -1,6 +1,5 @@
 """Whether this machine counts the energy it spends. Where it does not, that is said; no number is made up."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -8,15 +7,25 @@ from pathlib import Path
 POWERCAP = Path("/sys/class/powercap")
 
 
-def counter(folder: Path = POWERCAP) -> Path | None:
-    """The file that counts the microjoules of the processor package, where there is one that this user may read."""
-    with suppress(OSError):
-        for name in sorted(os.listdir(folder)):
-            file = folder / name / "energy_uj"
-            with suppress(OSError, ValueError):
-                int(file.read_text())
-                return file
+def packages(folder: Path = POWERCAP) -> tuple[Path, ...]:
+    """The files that count the microjoules of the processor packages, as far as this user may read them.
+
+    Parts of a package (cores, memory) are zones below it, with a second number in their names.
+    """
+    found = (zone / "energy_uj" for zone in sorted(folder.glob("intel-rapl:[0-9]*")) if zone.name.count(":") == 1)
+    return tuple(file for file in found if microjoules(file) is not None)
+
+
+def microjoules(file: Path) -> int | None:
+    """What a counter has reached; None where it cannot be read."""
+    with suppress(OSError, ValueError):
+        return int(file.read_text())
     return None
+
+
+def used(file: Path, before: int, now: int) -> int:
+    """Microjoules between two readings of a counter, which begins again at its largest value."""
+    return now - before if now >= before else now - before + (microjoules(file.with_name("max_energy_range_uj")) or 0)
 
 
 class Spent:
@@ -27,28 +36,25 @@ class Spent:
 
 @contextmanager
 def spending(folder: Path = POWERCAP) -> Iterator[Spent]:
-    """What the processor package spends inside, of all programs together: an upper bound for any of them."""
-    spent, file = Spent(), counter(folder)
-    before = _microjoules(file)
+    """What all processor packages spend inside, for all programs together: an upper bound for any of them."""
+    spent, files = Spent(), packages(folder)
+    before = [microjoules(file) for file in files]
     yield spent
-    after = _microjoules(file)
-    if file is not None and before is not None and after is not None:
-        # The counter begins again at its largest value.
-        most = 0 if after >= before else _microjoules(file.with_name("max_energy_range_uj")) or 0
-        spent.joules = max(0, after - before + most) / 1e6
-
-
-def _microjoules(file: Path | None) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(file.read_text()) if file is not None else None
-    return None
+    after = [microjoules(file) for file in files]
+    each = [
+        used(file, then, now)
+        for file, then, now in zip(files, before, after, strict=True)
+        if then is not None and now is not None
+    ]
+    if files and len(each) == len(files):
+        spent.joules = max(0, sum(each)) / 1e6
 
 
 def said(folder: Path = POWERCAP) -> str:
     """For people: where energy is counted, or that it is not measurable here."""
-    file = counter(folder)
-    if file is not None:
-        return f"counted by `{file}`"
+    files = packages(folder)
+    if files:
+        return f"counted by {', '.join(f'`{file}`' for file in files)}"
     there = folder.is_dir() and any(folder.iterdir())
     why = "its counters are not readable for this user" if there else "this machine shows no energy counter (RAPL)"
     return f"not measurable here: {why}"

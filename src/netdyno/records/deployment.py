@@ -187,9 +187,8 @@ class Candidate(Noun, frozen=True, kw_only=True):
     load_s: float | None = None
     first_s: float | None = None
     memory_bytes: int | None = None
-    energy_j: float | None = (
-        None  # of an answer, at most: all that the processor package spent meanwhile, idling and neighbours included
-    )
+    # Of an answer, at most: all that the processor packages spent meanwhile, idling and neighbours included.
+    energy_j: float | None = None
     met: tuple[Met, ...] = ()
     on_front: bool = False
     skipped: str | None = None

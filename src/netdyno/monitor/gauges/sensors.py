@@ -7,10 +7,12 @@ Not seen:  what a container or a virtual machine hides. Power of processors with
 
 import contextlib
 import glob
+from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
 
+from netdyno.measure.energy import microjoules, used
 from netdyno.monitor.gauges._base import Gauge, Told
 from netdyno.monitor.gauges._devices import Devices
 
@@ -51,19 +53,20 @@ class Sensors(Gauge):
             self.tell(f"power/device/{number}", watts)
 
     def _power(self, seconds: float) -> None:
-        used = 0
+        spent = 0
         known = True
         for zone in self.zones:
-            now = _count(f"{zone}/energy_uj")
+            counter = Path(zone) / "energy_uj"
+            now = microjoules(counter)
             before = self.energy.get(zone)
             if now is None:
                 return
             self.energy[zone] = now
             known = known and before is not None
             if before is not None:
-                used += now - before if now >= before else now - before + (_count(f"{zone}/max_energy_range_uj") or 0)
+                spent += used(counter, before, now)
         if known and self.zones:
-            self.tell("power/cpu", used / 1e6 / seconds)
+            self.tell("power/cpu", spent / 1e6 / seconds)
 
 
 def _hottest() -> float | None:
@@ -77,14 +80,10 @@ def _hottest() -> float | None:
 def _zones(pattern: str) -> list[str]:
     """Packages; their parts (cores, memory) are zones below them, with a second number in their names."""
     return sorted(
-        path for path in glob.glob(pattern) if path.count(":") == 1 and _count(f"{path}/energy_uj") is not None
+        path
+        for path in glob.glob(pattern)
+        if path.count(":") == 1 and microjoules(Path(path) / "energy_uj") is not None
     )
-
-
-def _count(path: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError), open(path) as file:
-        return int(file.read())
-    return None
 
 
 GAUGE = Sensors
