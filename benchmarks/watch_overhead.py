@@ -1,22 +1,31 @@
-"""What watching costs a training run: on against off, in one process, in balanced order within rounds of turns.
+"""What watching costs a training run: processes with and without it, taking turns of some updates on one core.
 
-    taskset -c 1 python benchmarks/watch_overhead.py --write docs/results/watch-overhead.md
+    taskset -c 1 python benchmarks/watch_overhead.py --write docs/results/watch-overhead.md --keep watch.jsonl
+
+A heat is a fresh process that makes a loop and forks: one child trains as it is, one more does the same (A/A), one is watched, and so
+on. A slice of updates of each, in balanced order, some hundred times: what neighbours on the machine do meets all alike, and each
+has its own interpreter, which a patch that comes and goes would otherwise teach anew. What the layout of memory makes of a process differs from heat to
+heat, and the intervals are over heats. Times are the process's on its core, all threads and all slices, so that bursts and looks are in them as often
+as they are in a run. `--keep` keeps heats as they come: the same command goes on where it stopped.
 
 Aimed at: by default at most 1 % of an update of the CNN and the transformer and at most 60 µs of an update of a two-layer MLP;
-with everything on at most 5 %; resident memory at most 1 % and 20 MB more. Times are the process's on its core (the training thread, and the pulse beside it), which neighbours on the
-machine don't change; what the journal's and the pulse's threads hold up by the interpreter's lock stands in the wall times.
+with everything on at most 5 %; resident memory at most 1 % and 20 MB more.
 """
 
 import argparse
 import contextlib
 import importlib.util
+import json
+import multiprocessing
 import os
 import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
@@ -29,12 +38,13 @@ from benchmarks import script_overhead
 from benchmarks.script_overhead import WARM, Loop, Price, price
 
 import netdyno
-from netdyno.aboard.observe import BURST
 from netdyno.stats.paired import hodges_lehmann, log_ratios
 
-# The pulse beats once a second: in half of the turns, and so for its share of the time.
-TURN_S = 0.5
+SLICE_S = 0.06
 MOST, MOST_EVERYTHING, MOST_S, MOST_MB = 0.01, 0.05, 60e-6, 20.0
+# With glibc's own thresholds the heap is given back and asked for again in each update of the CNN, or not, as its layout will have it: 2,200 page
+# faults and 12 ms, or none and 7 ms, and the same process goes from one to the other. That lottery would hide any price.
+HEAP = {"MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_MMAP_THRESHOLD_": str(2**30)}
 
 
 def tiny() -> Loop:
@@ -51,113 +61,64 @@ LOOPS: dict[str, Callable[[], Loop]] = {
 }
 
 
+STAYS: list[torch.Tensor] = []
+
+
 class Rider:
-    """Something that can be on or off. `on` gives back what one update is then."""
+    """Something that can ride along in a process of its own. `on` gives back what one update is then."""
 
     name = "off"
 
     def on(self, loop: Loop) -> Callable[[], None]:
         return loop.update
 
-    def off(self) -> None:
-        """As it was."""
+    def resume(self) -> None:
+        """Its slice begins."""
+
+    def pause(self) -> None:
+        """Its slice is over: others have the core."""
+
+    def end(self) -> None:
+        """The heat is over."""
 
 
 class Watched(Rider):
-    """A watch that goes on from turn to turn: its first updates are behind it, as they are in a run of hours.
+    """A watch that has come to its pace, as it has in a run of hours. While others have the core its clocks stand."""
 
-    This is the time between bursts; `InBursts` is the other half, in which all looks are, and all that is listened to.
-    """
-
-    def __init__(self, store: str, *, everything: bool) -> None:
+    def __init__(self, *, everything: bool) -> None:
         self.name = "watch, everything" if everything else "watch"
-        self.watch = netdyno.watch(store=store, everything=everything, quiet=True)
-        self.seen = None
-        self.left = 0.0
+        self.everything = everything
+        self.away_s = self.left_s = 0.0
         self.held = False
 
     def on(self, loop: Loop) -> Callable[[], None]:
-        if not self.watch.running:
-            self._begin(loop)
-        else:
-            self.watch.observer.apply()
-        self.held = False
-        self.watch.observer._rest(sys.maxsize)
+        self.store = tempfile.TemporaryDirectory()
+        watch = self.watch = netdyno.watch(store=self.store.name, everything=self.everything, quiet=True)
+        watch.start()
+        while not (watch.observer.faded and watch.observer.resting):
+            loop.update()
+        pulse = watch._pulse
+        pulse.examine()  # the rules are imported by the first examination
+        beat, due = pulse.beat, pulse.due
+        pulse.clock = lambda: time.monotonic() - self.away_s
+        pulse.beat = lambda: None if self.held else beat()
+        pulse.due = lambda: not self.held and due()
+        self.pause()
         return loop.update
 
-    def _begin(self, loop: Loop) -> None:
-        watch = self.watch
-        watch.start()
-        observer, self.seen = watch.observer, watch.observer.vitals
-        while not (observer.faded and observer.resting):
-            loop.update()
-        watch._pulse.examine()  # the rules are imported by the first examination
-        observer.watch_of = lambda _: self.seen
-        beat = watch._pulse.beat
-        watch._pulse.beat = lambda: None if self.held else beat()
+    def resume(self) -> None:
+        away_s = time.monotonic() - self.left_s
+        self.away_s += away_s
+        self.watch.observer.vitals.began += int(away_s * 1e9)
+        self.held = False
 
-    def off(self) -> None:
-        watch, self.held = self.watch, True
-        watch.observer.remove()
-        watch.observer.account.stop()
-        watch.observer.training_thread = None
-        self.left = time.perf_counter_ns()
+    def pause(self) -> None:
+        self.held, self.left_s = True, time.monotonic()
 
-    def end(self) -> dict:
+    def end(self) -> None:
         self.held = False
         self.watch.stop()
-        return self.watch.costs()
-
-
-class InBursts(Rider):
-    """The updates of a watch that are watched in a row: dearer ones, and so seldom that few turns would meet them."""
-
-    def __init__(self, rests: Watched) -> None:
-        self.rests = rests
-        self.name = f"{rests.name}, in bursts"
-        self.left = 0.0
-
-    def on(self, loop: Loop) -> Callable[[], None]:
-        if not self.rests.watch.running:
-            self.rests._begin(loop)
-            self.rests.off()
-        observer, seen = self.rests.watch.observer, self.rests.seen
-        observer.resting = observer.deaf = False
-        observer._burst_begins()
-        self.apart = observer.apart
-        observer.apart = lambda at: min(1, self.apart(at))  # one after the other
-        # What looks and listening may take of a whole run they take in its bursts.
-        self.kept = seen.share, seen.listens, seen.listens_early
-        seen.share, seen.listens, seen.listens_early = (min(0.5, one / self.share) for one in self.kept)
-        seen.rested = True
-        if self.left:
-            seen.began += time.perf_counter_ns() - self.left
-        else:
-            seen.began, seen.away_ns, seen.spent_ns, seen.heard_ns = time.perf_counter_ns(), 0, 0, 0
-        seen.waited = seen._waited()
-        observer.apply()
-        self.rests.held = False
-        return loop.update
-
-    def off(self) -> None:
-        seen = self.rests.seen
-        seen.share, seen.listens, seen.listens_early = self.kept
-        del self.rests.watch.observer.apart
-        self.rests.off()
-        self.left = self.rests.left
-
-    @property
-    def share(self) -> float:
-        """Of all updates, those in bursts, when a run has come to its pace."""
-        return BURST / (BURST + self.rests.watch.observer.apart(sys.maxsize))
-
-
-def mixed(rests: list["Turn"], bursts: list["Turn"], share: float) -> list["Turn"]:
-    """What a run pays that is watched in bursts, which are so large a share of its updates."""
-    return [
-        Turn(*(share * dear + (1 - share) * cheap for dear, cheap in zip(burst, rest, strict=True)))
-        for burst, rest in zip(bursts, rests, strict=True)
-    ]
+        self.store.cleanup()
 
 
 class Hooks(Rider):
@@ -166,25 +127,15 @@ class Hooks(Rider):
     name = "hooks with .item()"
 
     def __init__(self) -> None:
-        self.handles: list = []
         self.norms: dict[int, float] = {}
 
     def on(self, loop: Loop) -> Callable[[], None]:
         model = model_of(loop)
         for key, parameter in enumerate(model.parameters()):
-            self.handles.append(
-                parameter.register_hook(lambda g, key=key: self.norms.__setitem__(key, g.norm().item()))
-            )
+            parameter.register_hook(lambda g, key=key: self.norms.__setitem__(key, g.norm().item()))
         for module in model.modules():
-            self.handles.append(
-                module.register_forward_hook(lambda m, _, out: self.norms.__setitem__(id(m), _mean(out)))
-            )
+            module.register_forward_hook(lambda m, _, out: self.norms.__setitem__(id(m), _mean(out)))
         return loop.update
-
-    def off(self) -> None:
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
 
 
 def _mean(out) -> float:
@@ -205,9 +156,6 @@ class Anomaly(Rider):
         torch.autograd.set_detect_anomaly(True)
         return loop.update
 
-    def off(self) -> None:
-        torch.autograd.set_detect_anomaly(False)
-
 
 class Profiled(Rider):
     """torch.profiler as its tutorial schedules it: three of ten steps."""
@@ -225,7 +173,7 @@ class Profiled(Rider):
 
         return update
 
-    def off(self) -> None:
+    def end(self) -> None:
         self.profiler.stop()
 
 
@@ -234,12 +182,10 @@ class Lightning(Rider):
 
     name = "Lightning's simple profiler"
 
-    def __init__(self) -> None:
+    def on(self, loop: Loop) -> Callable[[], None]:
         from lightning.pytorch.profilers import SimpleProfiler
 
-        self.profiler = SimpleProfiler()
-
-    def on(self, loop: Loop) -> Callable[[], None]:
+        profiler = SimpleProfiler()
         actions = (
             "train_dataloader_next",
             "run_training_batch",
@@ -252,18 +198,18 @@ class Lightning(Rider):
         def update() -> None:
             with contextlib.ExitStack() as stack:
                 for action in actions:
-                    stack.enter_context(self.profiler.profile(action))
+                    stack.enter_context(profiler.profile(action))
                 loop.update()
 
         return update
 
 
 class TraceML(Rider):
-    """TraceML's `trace_step` around each step. Its patches stay once they are there, also in the turns without: its price is a lower bound."""
+    """TraceML's `trace_step` around each step, beside its own server."""
 
     name = "TraceML's trace_step"
 
-    def __init__(self) -> None:
+    def on(self, loop: Loop) -> Callable[[], None]:
         import traceml_ai
 
         self.server = subprocess.Popen(
@@ -271,14 +217,11 @@ class TraceML(Rider):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self.tracer = traceml_ai
-        self.tracer.init(mode="auto", on_missing_aggregator="raise")
-
-    def on(self, loop: Loop) -> Callable[[], None]:
+        traceml_ai.init(mode="auto", on_missing_aggregator="raise")
         model = model_of(loop)
 
         def update() -> None:
-            with self.tracer.trace_step(model):
+            with traceml_ai.trace_step(model):
                 loop.update()
 
         return update
@@ -287,25 +230,24 @@ class TraceML(Rider):
         self.server.terminate()
 
 
-class Turn(NamedTuple):
-    """Seconds of one update: the process's on a core, by the clock on the wall, and the training thread's in the middle one."""
+RIDERS: dict[str, Callable[[], Rider]] = {
+    "watch": lambda: Watched(everything=False),
+    "everything": lambda: Watched(everything=True),
+    "hooks": Hooks,
+    "anomaly": Anomaly,
+    "profiler": Profiled,
+    "lightning": Lightning,
+    "traceml": TraceML,
+}
+NEEDS = {"lightning": "lightning", "traceml": "traceml_ai"}
+
+
+class Side(NamedTuple):
+    """Seconds of one update of a heat: the process's on a core, by the clock on the wall, and the training thread's in the middle one."""
 
     running: float
     wall: float
     middle: float
-
-
-def turn(update: Callable[[], None], least_s: float) -> Turn:
-    """Updates for at least so long."""
-    began, running = time.perf_counter(), time.process_time()
-    each: list[int] = []
-    while time.perf_counter() - began < least_s:
-        for _ in range(8):
-            before = time.thread_time_ns()
-            update()
-            each.append(time.thread_time_ns() - before)
-    done = len(each)
-    return Turn((time.process_time() - running) / done, (time.perf_counter() - began) / done, median(each) / 1e9)
 
 
 def orders(count: int, chance: random.Random) -> Iterator[list[int]]:
@@ -325,24 +267,6 @@ def orders(count: int, chance: random.Random) -> Iterator[list[int]]:
             yield [names[one] for one in order]
 
 
-def rounds_of(loop: Loop, riders: list[Rider], *, rounds: int, seed: int, least_s: float) -> dict[str, list[Turn]]:
-    """One turn of each rider in each round, in balanced order."""
-    found: dict[str, list[Turn]] = {rider.name: [] for rider in riders}
-    for order, _ in zip(orders(len(riders), random.Random(seed)), range(rounds), strict=False):
-        for rider in (riders[at] for at in order):
-            update = rider.on(loop)
-            for _ in range(WARM):
-                update()
-            found[rider.name].append(turn(update, least_s))
-            rider.off()
-    return found
-
-
-def between(one: Sequence[Turn], other: Sequence[Turn]) -> list[Turn]:
-    """The middle of two turns of each round."""
-    return [Turn(*(fmean(pair) for pair in zip(*turns, strict=True))) for turns in zip(one, other, strict=True)]
-
-
 def again() -> Rider:
     """Nothing, once more: what the machine alone makes of a difference."""
     rider = Rider()
@@ -350,52 +274,129 @@ def again() -> Rider:
     return rider
 
 
-def rivals() -> list[Rider]:
-    """Those that are installed."""
-    found: list[Rider] = [Hooks(), Anomaly(), Profiled()]
-    with contextlib.suppress(ImportError):
-        found.append(Lightning())
+def ride(pipe: Connection, rider: Rider, loop: Loop) -> None:
+    """A child: so many updates as it is told, again and again, until it is told none.
+
+    It has a second thread, as each process has that shows a progress bar, pins memory or lets torch compute on two cores: from the first one on
+    glibc locks its heap, for good, which costs the transformer 0.3 to 0.9 % whoever begins the thread.
+    """
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    update = rider.on(loop)
+    for _ in range(WARM):
+        update()
+    each: list[int] = []
+    wall = 0.0
+    pipe.send("ready")
+    running = 0.0
+    while count := pipe.recv():
+        rider.resume()
+        running = running or time.process_time()
+        began = time.perf_counter()
+        for _ in range(count):
+            before = time.thread_time_ns()
+            update()
+            each.append(time.thread_time_ns() - before)
+        wall += time.perf_counter() - began
+        rider.pause()
+        pipe.send("done")
+    done = len(each)
+    pipe.send(Side((time.process_time() - running) / done, wall / done, median(each) / 1e9))
+    rider.end()
+
+
+def live_in(seed: int) -> None:
+    """Leave the heap as a run leaves it that evaluates, logs and saves: what is allocated from here on lies scattered.
+
+    A process that has done nothing but train has its tensors side by side, until anything else allocates: this alone, without a watch, costs
+    the transformer 2 to 4 %. A watch would pay for being the first.
+    """
+    chance = random.Random(seed)
+    for _ in range(3):
+        many = [torch.empty(4 ** chance.randint(1, 7)) for _ in range(4000)]
+        chance.shuffle(many)
+        STAYS.extend(many[:400])
+
+
+def heat(name: str, riders: Sequence[Rider], *, seed: int, slices: int, pristine: bool) -> dict[str, Side]:
+    """One process's children, each of which makes so many slices."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    loop = LOOPS[name]()
+    if not pristine:
+        live_in(seed)
+    for _ in range(WARM):
+        loop.update()
+    began = time.perf_counter()
+    for _ in range(WARM):
+        loop.update()
+    count = max(4, round(SLICE_S * WARM / (time.perf_counter() - began)))
+    forks = multiprocessing.get_context("fork")
+    pipes: list[Connection] = []
+    children = []
+    try:
+        for rider in riders:
+            here, there = forks.Pipe()
+            children.append(forks.Process(target=ride, args=(there, rider, loop)))
+            children[-1].start()
+            there.close()
+            here.recv()
+            pipes.append(here)
+        for order, _ in zip(orders(len(riders), random.Random(seed)), range(slices), strict=False):
+            for at in order:
+                pipes[at].send(count)
+                pipes[at].recv()
+        for pipe in pipes:
+            pipe.send(0)
+        return {rider.name: pipe.recv() for rider, pipe in zip(riders, pipes, strict=True)}
+    finally:
+        for child, pipe in zip(children, pipes, strict=False):
+            pipe.close()
+            child.join(timeout=30)
+            if child.is_alive():
+                child.kill()
+
+
+def heats(
+    name: str, kinds: list[str], *, number: int, slices: int, pristine: bool, keep: Path
+) -> list[dict[str, Side]]:
+    """So many heats of a loop: those that are kept, and those that are still missing, each in a process of its own."""
+    found: list[dict[str, Side]] = []
+    for line in keep.read_text().splitlines() if keep.exists() else []:
+        one = json.loads(line)
+        if one["of"] == [name, kinds, slices, pristine]:
+            found.append({kind: Side(*side) for kind, side in one["sides"].items()})
+    for seed in range(len(found), number):
+        command = [sys.executable, __file__, "--heat", name, "--kinds", ",".join(kinds), "--slices", str(slices)]
+        command += ["--pristine"] if pristine else []
+        child = subprocess.run(
+            [*command, "--seed", str(seed)], check=True, stdout=subprocess.PIPE, text=True, env=os.environ | HEAP
+        )
+        sides = json.loads(child.stdout.splitlines()[-1])
+        with keep.open("a") as kept:
+            kept.write(json.dumps({"of": [name, kinds, slices, pristine], "sides": sides}) + "\n")
+        found.append({kind: Side(*side) for kind, side in sides.items()})
+        print(f"{name}: heat {seed + 1} of {number}", file=sys.stderr, flush=True)
     return found
 
 
-def rows(name: str, kinds: list[str], *, rounds: int, seed: int, least_s: float, beside: bool) -> list[str]:
+def between(one: Side, other: Side) -> Side:
+    """The middle of the two that ride without anything."""
+    return Side(*(fmean(pair) for pair in zip(one, other, strict=True)))
+
+
+def rows(name: str, found: list[dict[str, Side]]) -> list[str]:
     """The lines of one loop."""
-    torch.manual_seed(seed)
-    loop = LOOPS[name]()
-    for _ in range(WARM):
-        loop.update()
-    with tempfile.TemporaryDirectory() as store:
-        # One process has one watch at a time: everything comes after, beside turns of its own without.
-        watches = [Watched(store, everything=kind == "everything") for kind in kinds]
-        others, lines = rivals() if beside else [], []
-        for at, watched in enumerate(watches):
-            bursts, twice = InBursts(watched), again()
-            riders = [Rider(), twice, watched, bursts, *others]
-            found = rounds_of(loop, riders, rounds=rounds, seed=seed + at, least_s=least_s)
-            share = bursts.share
-            watched.end()
-            off, dear = found.pop("off"), found.pop(bursts.name)
-            lines.append(line(loop.name, twice.name, found[twice.name], off))
-            # Two turns without in each round: their mean is the better yardstick.
-            off = between(off, found.pop(twice.name))
-            found[watched.name] = mixed(found[watched.name], dear, share)
-            found[f"{bursts.name} ({share:.1%} of updates)"] = dear
-            lines += [line(loop.name, kind, turns, off) for kind, turns in found.items()]
-            others = []
-    return lines
+    loop = LOOPS[name]().name
+    plain, twice = ([one[kind] for one in found] for kind in (Rider.name, again().name))
+    off = [between(*pair) for pair in zip(plain, twice, strict=True)]
+    others = [kind for kind in found[0] if kind not in (Rider.name, again().name)]
+    return [
+        line(loop, again().name, twice, plain),
+        *(line(loop, kind, [one[kind] for one in found], off) for kind in others),
+    ]
 
 
-def traced(name: str, tracer: TraceML, *, rounds: int, seed: int, least_s: float) -> str:
-    """TraceML's line of one loop. It comes after all others: what it patches stays patched."""
-    torch.manual_seed(seed)
-    loop = LOOPS[name]()
-    for _ in range(WARM):
-        loop.update()
-    found = rounds_of(loop, [Rider(), tracer], rounds=rounds, seed=seed + 2, least_s=least_s)
-    return line(loop.name, tracer.name, found[tracer.name], found["off"])
-
-
-def line(loop: str, kind: str, on: list[Turn], off: list[Turn]) -> str:
+def line(loop: str, kind: str, on: list[Side], off: list[Side]) -> str:
     """One rider on one loop."""
     more = price([one.running for one in on], [one.running for one in off])
     share, wall, middle = (shares(on, off, of) for of in ("running", "wall", "middle"))
@@ -406,7 +407,7 @@ def line(loop: str, kind: str, on: list[Turn], off: list[Turn]) -> str:
     )
 
 
-def shares(on: list[Turn], off: list[Turn], of: str):
+def shares(on: list[Side], off: list[Side], of: str):
     """How much more, as a share."""
     return hodges_lehmann(log_ratios([getattr(one, of) for one in on], [getattr(one, of) for one in off]), 0.95)
 
@@ -417,7 +418,7 @@ def told(share) -> str:
 
 def met(loop: str, kind: str, more: Price, share) -> str:
     """Whether the whole interval keeps to what is aimed at."""
-    if not kind.startswith("watch") or "bursts" in kind:
+    if not kind.startswith("watch"):
         return ""
     everything = "everything" in kind
     if "two-layer" in loop and not everything:
@@ -470,32 +471,37 @@ def memory(loop: str, *, updates: int, times: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--least-s", type=float, default=TURN_S, help="seconds of a turn")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default=",".join(LOOPS))
-    parser.add_argument("--kinds", default="watch,everything")
-    parser.add_argument("--alone", action="store_true", help="without the rivals")
+    parser.add_argument("--heats", type=int, default=16)
+    parser.add_argument("--slices", type=int, default=160, help="of each child in a heat")
+    parser.add_argument("--only", default=",".join(LOOPS), help="loops")
+    parser.add_argument("--kinds", default=",".join(RIDERS), help="what rides, besides nothing")
+    parser.add_argument("--keep", type=Path, default=Path("watch-overhead.jsonl"), help="heats so far")
+    parser.add_argument("--pristine", action="store_true", help="in processes whose heap nothing but training has used")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--heat", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    said = [HEAD.format(rounds=options.rounds, load=os.getloadavg()[0], device=device())]
+    kinds = [
+        kind for kind in options.kinds.split(",") if importlib.util.find_spec(NEEDS.get(kind, "torch")) is not None
+    ]
+    if options.heat:
+        riders = [Rider(), again(), *(RIDERS[kind]() for kind in kinds)]
+        print(
+            json.dumps(heat(options.heat, riders, seed=options.seed, slices=options.slices, pristine=options.pristine))
+        )
+        return
+    said = [HEAD.format(heats=options.heats, slices=options.slices, load=os.getloadavg()[0], device=device())]
     print(said[0], end="", flush=True)
     for name in options.only.split(","):
         found = rows(
-            name, options.kinds.split(","), rounds=options.rounds, seed=options.seed, least_s=options.least_s,
-            beside=not options.alone,
-        )  # fmt: skip
+            name,
+            heats(
+                name, kinds, number=options.heats, slices=options.slices, pristine=options.pristine, keep=options.keep
+            ),
+        )
         said += [f"{each}\n" for each in found]
         print("\n".join(found), flush=True)
-    if not options.alone and importlib.util.find_spec("traceml_ai") is not None:
-        tracer = TraceML()
-        for name in options.only.split(","):
-            found = [traced(name, tracer, rounds=options.rounds, seed=options.seed, least_s=options.least_s)]
-            said.append(f"{found[0]}\n")
-            print(found[0], flush=True)
-        tracer.end()
     if not options.no_memory:
         said += [
             MEMORY,
@@ -513,16 +519,14 @@ def device() -> str:
 
 HEAD = """# What watching costs
 
-`python benchmarks/watch_overhead.py --rounds {rounds}` on {device}, load average {load:.1f} at the beginning. In one process, turns of
-at least half a second with the watch on and off (and off once more, A/A), in balanced order within each round (Williams); a watch goes on from
-turn to turn. Times are the process's on its core, all threads; Hodges–Lehmann estimates with their 95 % intervals. The middle update is
-the training thread's median in each turn, which other programs blur less and rare looks don't reach. A watch comes in two parts,
-measured apart and put together by their shares of updates: asleep, and in bursts, where all looks are. Beside it
-what others do at each step: a hook per parameter and module that reads by `.item()`, anomaly mode, torch.profiler in three of ten
-steps, Lightning's simple profiler around the parts of a step, TraceML's `trace_step` (its patches stay in the turns without, so
-that its price is a lower bound). Cockpit, which is not run here: 5.7 to 63 times the step on a CPU
-when it looks at every step (its authors' figures). Aimed at: `watch` ≤ 1 % on the CNN and the transformer, ≤ 60 µs on the MLP;
-`watch, everything` ≤ 5 %.
+`taskset -c 1 python benchmarks/watch_overhead.py --heats {heats} --slices {slices}` on {device}, load average {load:.1f} at the beginning. A heat is a
+fresh process whose children train the same loop, one as it is, one more as it is (A/A), one watched, and so on: slices of some 60 ms of each in balanced order (Williams), while the
+others wait, so that what happens on the machine meets all alike. Times are the process's on its core, all threads and the whole heat, after a watch has come to its pace
+(1,000 updates); Hodges–Lehmann estimates over the heats with their 95 % intervals; the two without are the yardstick together. The middle update is the training thread's median, which
+bursts and looks don't reach. The heap keeps what is freed (`MALLOC_TRIM_THRESHOLD_`), without which the CNN takes 7 or 12 ms by chance. Beside the watch what others do at each step: a hook
+per parameter and module that reads by `.item()`, anomaly mode, torch.profiler in three of ten steps, Lightning's simple profiler around
+the parts of a step, TraceML's `trace_step`. Cockpit, which is not run here: 5.7 to 63 times the step on a CPU when it looks at every step (its
+authors' figures). Aimed at: `watch` ≤ 1 % on the CNN and the transformer, ≤ 60 µs on the MLP; `watch, everything` ≤ 5 %.
 
 | loop | update, ms | with | µs more, on a core | share more, on a core | the middle update | share more, wall | as aimed at |
 |---|---|---|---|---|---|---|---|
