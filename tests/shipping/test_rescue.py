@@ -1,12 +1,16 @@
 """What int8 ruins: kept in float, or trained for int8, and shipped where that mends it."""
 
+from types import SimpleNamespace
+
 import pytest
 from msgspec.structs import replace
 
-from netdyno.records.deployment import Built, Candidate, Rung, ShipPlan
+from netdyno.records.deployment import Built, Candidate, Rung, Shipment, ShipPlan
 from netdyno.records.measured import Interval
 from netdyno.records.trial import Change
+from netdyno.runtimes import _base as runtimes
 from netdyno.runtimes.aot_inductor import AotInductor
+from netdyno.runtimes.openvino import Openvino
 from netdyno.shipping import fallback, proving, walk
 from netdyno.store.documents import Documents
 
@@ -90,6 +94,21 @@ def test_int8_that_works_somewhere_or_crashed_is_left():
     assert walk.ruined_by_int8([int8("one", failed="it crashed")]) is None
     assert walk.ruined_by_int8([float_("one", 2.0)]) is None
     assert walk.ruined_by_int8([replace(lost, built=None)]) is None
+
+
+def test_gentler_settings_come_before_any_layer_is_measured():
+    lost = Candidate(change=runtimes.written(Openvino("int8")), precision="int8", side=112, failed="unlike")
+    found = next(fallback.proposals(None, lost))
+    assert (found.change, found.side) == (runtimes.written(Openvino("int8", "mixed")), 112)
+    assert found.says == ("gentler than openvino(precision=int8, preset=performance); that one: unlike",)
+
+
+def test_what_waited_takes_its_own_place_when_it_is_tried(tmp_path, monkeypatch):
+    waits = Candidate(change=runtimes.written(Openvino("int8", "mixed")), precision="int8", skipped="it waits")
+    here = SimpleNamespace(says=lambda _: None, tried=lambda one, _: one, shelf=Documents(tmp_path))
+    shipment = Shipment(id="x", made_by="", made_at="", command="", target="", candidates=(waits, float_("slow", 2.0)))
+    found, rescue = walk._tried_again(here, shipment, replace(waits, skipped=None))
+    assert found.candidates == (rescue, shipment.candidates[1])
 
 
 def deployed(tmp_path, monkeypatch):

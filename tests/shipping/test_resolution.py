@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from netdyno.records.deployment import Accuracy, Candidate, Resolution, Shipment, ShipPlan
 from netdyno.records.measured import Interval
@@ -82,13 +83,13 @@ def ship(tmp_path):
     return str(tmp_path / "ship.py")
 
 
-def journey(reference, left=600.0):
+def journey(reference, left=600.0, exhaustive=False):
     from netdyno.shipping.subject import opened as subject_of
 
     subject = subject_of(reference)
     times = iter(range(1000))
     return SimpleNamespace(
-        subject=subject, plan=ShipPlan(max_drop=0.01), left=lambda: left, clock=lambda: float(next(times)), says=lambda _: None,
+        subject=subject, plan=ShipPlan(max_drop=0.01, exhaustive=exhaustive), left=lambda: left, clock=lambda: float(next(times)), says=lambda _: None,
         at=lambda side: f"{reference}@{side}", source=subject_of, chance=random.Random(0),
     )  # fmt: skip
 
@@ -164,6 +165,29 @@ def test_the_two_quickest_ways_are_tried_at_the_smallest_images_that_may_hold(sh
     (above,) = resolution.larger(here, found[0], looks)
     assert (above.change.id, above.side) == ("quick", 160)
     assert list(resolution.larger(here, ways[0], looks)) == []
+
+
+def test_the_second_way_is_tried_smaller_only_when_it_is_near(ship):
+    ways = [seen("quick", 6.0), seen("second", 4.0)]
+    looks = [looked(128, "holds")]
+    assert [one.change.id for one in resolution.proposals(journey(f"{ship}:Halves_"), ways, looks)] == ["quick"]
+    whole = journey(f"{ship}:Halves_", exhaustive=True)
+    assert [one.change.id for one in resolution.proposals(whole, ways, looks)] == ["quick", "second"]
+
+
+def test_what_loses_too_much_on_smaller_images_is_tried_there_in_the_quickest_other_precision(ship):
+    ways = [replace(seen("quick", 6.0), precision="int8"), seen("float", 4.0), seen("slow", 2.0)]
+    here = journey(f"{ship}:Halves_")
+    looks = [looked(128, "holds")]
+    (lost,) = resolution.proposals(here, ways, looks)
+    (other,) = resolution.in_other_precision(here, lost, ways, looks)
+    assert (other.change.id, other.side, other.says[0]) == (
+        "float",
+        128,
+        "images are resized to 128 pixels inside, 0.327 of the data",
+    )
+    assert list(resolution.in_other_precision(here, lost, [*ways, other], looks)) == []
+    assert list(resolution.in_other_precision(here, ways[0], ways, looks)) == []
 
 
 def test_ways_on_images_as_they_come_stay_in_the_race():

@@ -2,9 +2,13 @@
 
 from types import SimpleNamespace
 
+from msgspec.structs import replace
+
 from netdyno.records.deployment import Built, Candidate, ShipPlan
 from netdyno.records.measured import Interval
 from netdyno.records.trial import Change
+from netdyno.runtimes import _base as runtimes
+from netdyno.runtimes.openvino import Openvino
 from netdyno.shipping import screening
 
 
@@ -52,6 +56,38 @@ def test_a_dear_way_whose_kin_is_near_is_tried():
     there = [seen("openvino", 6.0), seen("compiled", 5.0)]
     dear = waiting("aot-inductor")
     assert screening.not_worth_it(journey(**{dear.change.label: 60.0}), there, dear) is None
+
+
+def test_a_dear_way_that_would_need_a_larger_gain_than_any_seen_here_is_left():
+    there = [
+        seen("openvino", 2.0), seen("openvino", 6.0, "int8"), seen("onnx-runtime", 2.0), seen("onnx-runtime", 5.0, "int8"),
+        seen("executorch", 1.5), seen("compiled", 1.9),
+    ]  # fmt: skip
+    for runtime, behind in (("executorch", "4.0"), ("aot-inductor", "3.2")):  # the last by its kin
+        dear = waiting(runtime, "int8")
+        why = screening.not_worth_it(journey(**{dear.change.label: 60.0}), there, dear)
+        assert why == (
+            f"its fp32 is {behind} times behind the best, and int8 made none more than 3.0 times as fast here (openvino)"
+        )
+    near = [*there, seen("executorch", 2.1)]
+    assert screening.not_worth_it(journey(**{dear.change.label: 60.0}), near, waiting("executorch", "int8")) is None
+
+
+def test_what_a_precision_brings_is_not_known_from_one_runtime():
+    there = [seen("openvino", 2.0), seen("openvino", 6.0, "int8"), seen("executorch", 1.5)]
+    dear = waiting("executorch", "int8")
+    assert screening.not_worth_it(journey(**{dear.change.label: 60.0}), there, dear) is None
+
+
+def test_the_gentler_settings_wait_until_the_bolder_ones_lose():
+    bold, gentle = Openvino("int8"), Openvino("int8", "mixed")
+    waits = Candidate(change=runtimes.written(gentle), precision="int8")
+    works = replace(seen("openvino", 6.0, "int8"), change=runtimes.written(bold))
+    why = screening.not_worth_it(journey(), [works], waits)
+    assert why == "no quicker than openvino(precision=int8, preset=performance): it waits until that loses too much"
+    assert screening.not_worth_it(journey(exhaustive=True), [works], waits) is None
+    unlike = replace(works, failed="other answers", speedup=None)
+    assert screening.not_worth_it(journey(), [unlike], waits) is None
 
 
 def test_what_would_take_more_than_half_of_what_is_left_is_not_begun():

@@ -73,7 +73,8 @@ class Runtime(Protocol):
     """A way to run a trained module elsewhere. A frozen dataclass; its fields are the settings of the export.
 
     `level` says what it takes to have it here; `legacy` marks what its makers have given up; `price` is roughly what an export takes, in
-    seconds on one core for a small CNN, so that cheap ones are tried first; `imports_torch` says that loading needs it.
+    seconds on one core for a small CNN, so that cheap ones are tried first; `imports_torch` says that loading needs it. Where settings have a
+    property `gentler`, it is tried in their stead when they lose too much. `kin` names a runtime whose kernels are the same.
     Promises: what was exported loads in a fresh process, answers within its parity, and refuses rows of another shape.
     """
 
@@ -119,6 +120,11 @@ def broken() -> tuple[plugins.Broken, ...]:
 @cache
 def _scanned() -> dict[str, Any]:
     return plugins.classes("runtimes")
+
+
+def gentler(runtime: Runtime) -> Runtime | None:
+    """Settings that are no quicker and lose less, for where `runtime` loses too much; None for most, which have no such thing."""
+    return getattr(runtime, "gentler", None)
 
 
 def written(runtime: Runtime) -> Change:

@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -65,6 +65,11 @@ class Openvino:
     @classmethod
     def variants(cls, traits: Traits) -> tuple[Runtime, ...]:
         return cls(), cls("bf16"), cls("int8"), cls("int8", "mixed")
+
+    @property
+    def gentler(self) -> "Openvino | None":
+        """The same precision, no quicker and dearer to build than needed, which loses less: for where this one loses too much."""
+        return replace(self, preset="mixed") if (self.precision, self.preset) == ("int8", "performance") else None
 
     def export(self, subject: Exportable, folder: Path) -> tuple[str, ...]:
         _reports_to_nobody()

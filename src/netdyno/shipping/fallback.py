@@ -1,4 +1,4 @@
-"""What to try when quantisation loses too much accuracy: keep the layers it ruins in float, then train with it."""
+"""What to try when quantisation loses too much accuracy: gentler settings, the layers it ruins in float, then training with it."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -18,7 +18,18 @@ ROWS = 32  # calibration rows that each layer's damage is measured on
 
 
 def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
-    """The same way with its worst layers kept in float; none where no layer stands out or the runtime cannot leave one out."""
+    """Its gentler settings, then the same way with its worst layers in float, where one stands out and the runtime can leave one out."""
+    without = lost.accuracy.says if lost.accuracy else lost.failed
+    gentler = runtimes.gentler(runtimes.read(lost.change))
+    if gentler is not None:
+        yield Candidate(
+            change=runtimes.written(gentler),
+            origin=lost.origin,
+            side=lost.side,
+            precision=lost.precision,
+            running=lost.running,
+            says=(f"gentler than {lost.change.label}; that one: {without}",),
+        )
     if lost.precision != "int8" or not hasattr(runtimes.read(lost.change), "ignored"):
         return
     noise = sensitivity.layer_noise(subject.model, calibration(subject, ROWS))
@@ -33,7 +44,7 @@ def proposals(subject: Subject, lost: Candidate) -> Iterator[Candidate]:
         precision=lost.precision,
         running=lost.running,
         noise=tuple(replace(one, kept_in_float=one.layer in kept) for one in noise),
-        says=(f"kept in float: {', '.join(kept)}; without it {lost.accuracy.says if lost.accuracy else lost.failed}",),
+        says=(f"kept in float: {', '.join(kept)}; without it {without}",),
     )
 
 

@@ -12,6 +12,8 @@ from netdyno.verdicts import shipping as verdicts
 
 # Ways that are tried at another resolution: at the smallest that keeps the limit, and at a larger one when they lose too much there.
 WAYS = 2
+# And the second only when it is within this of the first on images as they come: smaller ones help both.
+NEAR = 1.25
 # So many sizes that may keep the limit are wanted: the smallest, and one above it for ways that lose more than the module.
 WANTED = 2
 # A sweep takes at most this share of what is left of the budget.
@@ -71,8 +73,11 @@ def proposals(
 ) -> Iterator[Candidate]:
     """The quickest ways so far, at the smallest images that may keep the limit."""
     quick = sorted((one for one in candidates if middle(one) and one.failed is None and one.side is None), key=middle)
+    best = quick[-WAYS:][::-1]
+    if not journey.plan.exhaustive:
+        best = [way for way in best if middle(way) * NEAR >= middle(best[0])]
     for smallest in _kept(resolutions)[:1]:
-        yield from (_proposal(journey, way, smallest) for way in quick[: -WAYS - 1 : -1])
+        yield from (_proposal(journey, way, smallest) for way in best)
 
 
 def larger(journey: Journey, lost: Candidate, resolutions: Sequence[Resolution]) -> Iterator[Candidate]:
@@ -80,6 +85,19 @@ def larger(journey: Journey, lost: Candidate, resolutions: Sequence[Resolution])
     if lost.side is not None:
         above = [one for one in _kept(resolutions) if one.side > lost.side]
         yield from (_proposal(journey, lost, one) for one in above[:1])
+
+
+def in_other_precision(
+    journey: Journey, lost: Candidate, candidates: Sequence[Candidate], resolutions: Sequence[Resolution]
+) -> Iterator[Candidate]:
+    """The quickest way in another precision at the same images, for one that loses too much on them, unless it was tried there."""
+    whole = [one for one in candidates if one.side is None and one.failed is None and one.precision != lost.precision]
+    best = max(whole, key=middle, default=None)
+    if best is None or not middle(best):
+        return
+    there = {one.label for one in candidates}
+    found = (_proposal(journey, best, at) for at in resolutions if at.side == lost.side)
+    yield from (proposal for proposal in found if proposal.label not in there)
 
 
 def _kept(resolutions: Sequence[Resolution]) -> list[Resolution]:

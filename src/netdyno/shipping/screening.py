@@ -17,6 +17,8 @@ SCREEN_PAIRS, SCREEN_BURST_S = 3, 0.15
 IN_REACH = 1.5
 # An export dearer than this many seconds, for a small CNN on one core, is dear: it comes last, and only with a chance.
 DEAR_S = 30.0
+# What a precision brings is known when so many runtimes have it.
+GAINS = 2
 # Quantisers run the whole calibration set, so int8 is several times as dear to build.
 INT8_PRICE = 3.0
 
@@ -89,19 +91,27 @@ def not_worth_it(journey: Journey, seen: Sequence[Candidate], candidate: Candida
     if journey.plan.exhaustive:
         return None
     alive = [one for one in seen if one.speedup is not None and one.failed is None and one.side == candidate.side]
+    bolder = next((one for one in alive if _gentler(one) == candidate.change), None)
+    if bolder is not None:
+        return f"no quicker than {bolder.label}: it waits until that loses too much"
     if candidate.precision == "int8":
         lost = int8_lost(alive)
         if lost is not None:
             return lost
     price = journey.prices.get(candidate.change.label, 0.0)
     if price >= DEAR_S:
-        behind = _kin_behind(alive, candidate)
+        behind = _kin_behind(alive, candidate) or out_of_reach(alive, candidate)
         if behind is not None:
             return behind
     needs = price * _pace(journey, seen)
     if needs > 0.5 * journey.left():
         return f"it takes about {needs:.0f} s, and {max(0.0, journey.left()):.0f} s of the budget are left"
     return None
+
+
+def _gentler(candidate: Candidate) -> Change | None:
+    found = runtimes.gentler(runtimes.read(candidate.change))
+    return runtimes.written(found) if found is not None else None
 
 
 def _kin_behind(alive: Sequence[Candidate], candidate: Candidate) -> str | None:
@@ -114,6 +124,32 @@ def _kin_behind(alive: Sequence[Candidate], candidate: Candidate) -> str | None:
     if same and same * IN_REACH < best:
         return f"it runs the same kernels as {kin}, which was {best / same:.1f} times behind the best"
     return None
+
+
+def out_of_reach(alive: Sequence[Candidate], candidate: Candidate) -> str | None:
+    """Its own fp32, or its kin's, is so far behind the best that it would need a larger gain than its precision brought any runtime here."""
+    own = {candidate.change.id, getattr(runtimes.catalogue()[candidate.change.id], "kin", None)}
+    plain = {
+        one.change.id: max(
+            middle(other) for other in alive if (other.change.id, other.precision) == (one.change.id, "fp32")
+        )
+        for one in alive
+        if one.precision == "fp32"
+    }
+    gains = {
+        one.change.id: middle(one) / plain[one.change.id]
+        for one in sorted(alive, key=middle)
+        if one.precision == candidate.precision != "fp32" and one.change.id in plain
+    }
+    base = max((plain[name] for name in own if name in plain), default=0.0)
+    best = max(map(middle, alive), default=0.0)
+    if not base or len(gains) < GAINS or base * max(gains.values()) >= best:
+        return None
+    most = max(gains, key=lambda name: gains[name])
+    return (
+        f"its fp32 is {best / base:.1f} times behind the best, and {candidate.precision} made none more than "
+        f"{gains[most]:.1f} times as fast here ({most})"
+    )
 
 
 def int8_lost(alive: Sequence[Candidate]) -> str | None:

@@ -228,7 +228,7 @@ def _starter(journey: Journey, candidate: Candidate) -> Callable[[], Process]:
 def check(journey: Journey, shipment: Shipment) -> Shipment:
     """Parity and accuracy, the quickest first, until enough may be shipped and the rest is too far behind to win.
 
-    One that loses too much is tried again: at larger images, or quantised with its worst layers kept in float.
+    One that loses too much is tried again: at larger images, quantised more gently, or with its worst layers kept in float.
     """
     sound: list[Candidate] = []
     for at in _in_order(shipment):
@@ -265,7 +265,8 @@ def ruined_by_int8(candidates: Sequence[Candidate]) -> Candidate | None:
 
 def _rescued(journey: Journey, shipment: Shipment, lost: Candidate) -> Shipment:
     wider = resolution.larger(journey, lost, shipment.resolutions)
-    for proposal in chain(wider, fallback.proposals(journey.standard(lost), lost)):
+    other = resolution.in_other_precision(journey, lost, shipment.candidates, shipment.resolutions)
+    for proposal in chain(wider, other, fallback.proposals(journey.standard(lost), lost)):
         shipment, rescue = _tried_again(journey, shipment, proposal)
         if acceptable(rescue):
             return shipment
@@ -284,7 +285,11 @@ def _tried_again(journey: Journey, shipment: Shipment, proposal: Candidate) -> t
     rescue = journey.tried(proposal, lambda one: screened(journey, one))
     if rescue.failed is None:
         rescue = journey.tried(rescue, lambda one: checked(journey, one))
-    shipment = replace(shipment, candidates=(*shipment.candidates, rescue))
+    waited = [at for at, one in enumerate(shipment.candidates) if one.skipped and one.label == rescue.label]
+    if waited:
+        shipment = _with(shipment, waited[0], rescue)
+    else:
+        shipment = replace(shipment, candidates=(*shipment.candidates, rescue))
     journey.shelf.save(shipment)
     return shipment, rescue
 
